@@ -1,0 +1,87 @@
+# Everything runs in .venv, which is made on first use. Needs make and Python 3.11 or newer, nothing else.
+#   make test ARGS="-k fork -x"     arguments for the command that runs
+#   make demo PYTHON=/path/to/python3.12
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+ARGS ?=
+PYTHON ?=
+
+.PHONY: help
+help: ## show this list
+	@echo "usage: make <target> [ARGS=\"...\"]"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do \
+	    printf '%-10s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing is lost
+	@$(BIN)/clew demo $(ARGS)
+
+.PHONY: test
+test: .venv/.dev ## run the tests
+	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+.PHONY: check
+check: lint test ## format, lint, types, import contract and tests: what CI runs
+
+.PHONY: lint
+lint: .venv/.dev ## the checks that don't run the code
+	@echo "== format"; $(BIN)/ruff format --check .
+	@echo "== lint"; $(BIN)/ruff check .
+	@echo "== types"; $(BIN)/mypy
+	@echo "== imports"; $(BIN)/lint-imports --no-cache --no-logo
+
+.PHONY: format
+format: .venv/.dev ## format the code and put right what can be put right by itself
+	@$(BIN)/ruff check --fix-only -q .
+	@$(BIN)/ruff format .
+
+.PHONY: bench
+bench: .venv/.dev ## run the benchmarks
+	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: clean
+clean: ## take away .venv and everything else that was made
+	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.
+
+# A .venv that came along with a copied tree, or whose Python is gone, is made anew.
+ifneq ($(shell $(BIN)/python -c pass 2>/dev/null && cat .venv/.place 2>/dev/null),$(CURDIR))
+.PHONY: .venv/.place
+endif
+
+.venv/.place:
+	@set -e; found=; lame=; \
+	for python in $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3.14 python3 python); do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    if "$$python" -c 'import ensurepip, sqlite3, venv' 2>/dev/null; then found=$$python; break; fi; \
+	    lame=$${lame:-$$python}; \
+	done; \
+	if [ -z "$$found" ] && [ -n "$$lame" ]; then \
+	    echo "$$lame has no $$("$$lame" -c 'import ensurepip, venv' 2>/dev/null && echo sqlite3 || echo ensurepip) module." >&2; \
+	    echo "On Debian and Ubuntu: apt install python3-venv. Or name another Python: make PYTHON=python3.12" >&2; exit 1; \
+	fi; \
+	if [ -z "$$found" ]; then \
+	    echo "Clew needs Python 3.11 or newer, and $(if $(PYTHON),$(PYTHON) is not,there is none on the PATH)." >&2; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; \
+	fi; \
+	echo "Setting up .venv with $$("$$found" --version) (once)..."; \
+	"$$found" -m venv --clear .venv
+	@printf '%s\n' '$(CURDIR)' > $@
+
+.venv/.demo: .venv/.place pyproject.toml
+	@echo "Installing Clew and what it needs (once)..."
+	@$(PIP) install -e .
+	@touch $@
+
+.venv/.dev: .venv/.place pyproject.toml
+	@echo "Installing Clew and what its tests need (once)..."
+	@$(PIP) install -e '.[dev]'
+	@touch $@ .venv/.demo

@@ -1,0 +1,11 @@
+"""Settings for all tests."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# No deadline: a busy machine is not a failure. In CI the same examples each time, so that a red run is the change's.
+settings.register_profile("clew", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("clew")
