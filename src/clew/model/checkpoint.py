@@ -1,0 +1,75 @@
+"""Checkpoints as users see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Self
+
+from clew.model.plain import Plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMetadata(Plain):
+    """Which checkpoint this is, where it came from and what its writer said of it.
+
+    `sequence` is the thread's own count: a greater one is newer, whatever the clocks said.
+    """
+
+    checkpoint_id: str
+    thread_id: str
+    parent_id: str | None = None
+    timestamp: datetime
+    node_name: str | None = None
+    step: int | None = None
+    run_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    namespace: str = ""
+    sequence: int = 0
+
+    _times: ClassVar[frozenset[str]] = frozenset({"timestamp"})
+
+    @property
+    def session_id(self) -> str:
+        """Another name for `thread_id`."""
+        return self.thread_id
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config that names this checkpoint (add `user_id` for a thread with an owner)."""
+        named = {"thread_id": self.thread_id, "checkpoint_id": self.checkpoint_id}
+        return named | {"checkpoint_ns": self.namespace} if self.namespace else named
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        if "session_id" in data and "thread_id" not in data:
+            data = {"thread_id" if name == "session_id" else name: value for name, value in data.items()}
+        # Zero-argument super() does not work in a class that @dataclass(slots=True) made anew.
+        return super(CheckpointMetadata, cls).from_dict(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointInfo(CheckpointMetadata):
+    """A checkpoint without its state; `size` is the encoded size of the state in bytes."""
+
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(Plain):
+    """The state of a thread at one moment. The state is the caller's own copy."""
+
+    metadata: CheckpointMetadata
+    state: Any
+
+    _nested: ClassVar[Mapping[str, type[Plain]]] = {"metadata": CheckpointMetadata}
+
+    @property
+    def checkpoint_id(self) -> str:
+        return self.metadata.checkpoint_id
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config that names this checkpoint."""
+        return self.metadata.config

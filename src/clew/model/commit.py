@@ -1,0 +1,125 @@
+"""The one unit of writing: everything that becomes durable together in one thread."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from clew.model.config import User
+from clew.model.records import AttachmentRecord, Basis, MessageRecord, Range, ValueRow
+
+OnConflict = Literal["branch", "reject"]
+
+
+class TheHead(enum.Enum):
+    """The type of `HEAD`."""
+
+    HEAD = "the head at commit time"
+
+    def __repr__(self) -> str:
+        return "HEAD"
+
+
+HEAD: Final = TheHead.HEAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCheckpoint:
+    """A checkpoint to add, or to put in the place of the one with the same id.
+
+    `parent` is the id of the one it was made from, `None` for a beginning, or `HEAD` for whatever is the head when
+    the commit is applied. If the head of the namespace is another one than `parent`, `on_conflict` decides.
+    """
+
+    checkpoint_id: str
+    namespace: str
+    parent: str | None | TheHead
+    on_conflict: OnConflict
+    node_name: str | None
+    step: int | None
+    run_id: str | None
+    size: int
+    metadata: bytes
+    body: bytes
+    covers: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadFields:
+    """The describing fields of a thread, replaced as a whole. `user_id` moves the thread to another owner (`ANY_USER` may)."""
+
+    text: str
+    data: bytes
+    run_id: str | None
+    user_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkSource:
+    """Where a new thread starts: one checkpoint of another, with its attachments and the messages up to it.
+
+    The copy gets `as_checkpoint_id`, no parent, and shares or copies the values inside the storage.
+    """
+
+    thread_id: str
+    namespace: str
+    checkpoint_id: str | None
+    as_checkpoint_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What a commit takes away. Taking away what is not there is not an error.
+
+    `thread` means everything; `state` all checkpoints with their attachments and values; `checkpoints` are
+    (namespace, id) pairs; `values` are ranges that no remaining checkpoint needs.
+    """
+
+    thread: bool = False
+    state: bool = False
+    checkpoints: tuple[tuple[str, str], ...] = ()
+    messages: tuple[str, ...] = ()
+    values: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Everything that becomes durable together in one thread. Applied atomically; applied twice, it is a no-op.
+
+    A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `fence`,
+    then `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages`, `thread`.
+    `clew.storage.protocol` says what each step promises.
+    """
+
+    commit_id: str
+    thread_id: str
+    user: User
+    at: datetime
+    basis: Basis | None = None
+    fence: int | None = None
+    remove: Removal | None = None
+    fork: ForkSource | None = None
+    values: ValueRow | None = None
+    merge: tuple[ValueRow, ...] = ()
+    checkpoint: NewCheckpoint | None = None
+    attachments: tuple[AttachmentRecord, ...] = ()
+    keep_attachments: bool = False
+    messages: tuple[MessageRecord, ...] = ()
+    thread: ThreadFields | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What came of a commit. `basis` is the thread's after it (`None` if the thread does not exist then).
+
+    `parent_id` and `sequence` are the new checkpoint's; `repeated` says that the commit had been applied before.
+    """
+
+    basis: Basis | None
+    parent_id: str | None = None
+    sequence: int = 0
+    created_at: datetime | None = None
+    removed: int = 0
+    repeated: bool = False

@@ -1,0 +1,114 @@
+"""What storages are asked, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clew.model.config import User
+from clew.model.records import Basis, CheckpointRecord, Range, ValueRow
+
+Detail = Literal["info", "body", "state"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointQuery:
+    """Checkpoints of a thread, newest first. `namespace=None` means all of them.
+
+    With `checkpoint_id`, that one only; `before` is the id of one that all results are older than. `detail` says how
+    much of each to read: the fields, the `body` too, or the value rows as well that the bodies need.
+    """
+
+    thread_id: str
+    user: User
+    namespace: str | None = ""
+    checkpoint_id: str | None = None
+    before: str | None = None
+    run_id: str | None = None
+    limit: int | None = 1
+    detail: Detail = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPage:
+    """The checkpoints found, and the value rows that their bodies need, by number. `basis=None`: there is no such thread."""
+
+    basis: Basis | None
+    checkpoints: tuple[CheckpointRecord, ...] = ()
+    rows: tuple[ValueRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueQuery:
+    """The value log of a thread: rows that reach past `since`, or that overlap `ranges`; `data=False` leaves out the data."""
+
+    thread_id: str
+    user: User
+    since: int = 0
+    ranges: tuple[Range, ...] | None = None
+    data: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuePage:
+    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped."""
+
+    basis: Basis | None
+    rows: tuple[ValueRow, ...] = ()
+    fixed_before: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentQuery:
+    """Attachments of one checkpoint, or of all of a thread's with `checkpoint_id=None`, in the order of their keys."""
+
+    thread_id: str
+    user: User
+    namespace: str = ""
+    checkpoint_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageQuery:
+    """Messages of a thread in their order. `search` is folded text to find; `message_id` asks for one."""
+
+    thread_id: str
+    user: User
+    search: str | None = None
+    message_id: str | None = None
+    offset: int = 0
+    limit: int | None = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadQuery:
+    """Threads of a user, the newest activity first. `thread_id` asks for one; `search` is folded text to find."""
+
+    user: User
+    thread_id: str | None = None
+    search: str | None = None
+    offset: int = 0
+    limit: int | None = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counts over some set of threads."""
+
+    messages: int = 0
+    tool_calls: int = 0
+    checkpoints: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageStats:
+    """What a storage holds for one user, or for all: totals by thread and by UTC day (`2026-01-31`).
+
+    `stored_bytes` is what the whole store takes, where it can tell.
+    """
+
+    by_thread: Mapping[str, Totals] = field(default_factory=dict)
+    by_day: Mapping[str, Totals] = field(default_factory=dict)
+    stored_bytes: int = 0

@@ -1,0 +1,106 @@
+"""What storages keep: bytes that only the codec reads, beside the few fields that they index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+Range = tuple[int, int]
+"""Value numbers `first` up to but not including `end`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a writer knows of a thread's value log, and so what its references rely on.
+
+    `incarnation` is drawn when the thread is created: another one means that the thread was deleted meanwhile.
+    `epoch` counts the times values were taken out of the log: another one means that a reference may dangle.
+    `next_value` is the number that the next value gets.
+    """
+
+    incarnation: str
+    epoch: int
+    next_value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueRow:
+    """`count` values of a thread, numbered from `first`. `digests` has 16 bytes for each; `data` is one frame."""
+
+    first: int
+    count: int
+    digests: bytes
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecord:
+    """A stored checkpoint. `covers` are the ranges of values that its body needs, a few at most."""
+
+    checkpoint_id: str
+    namespace: str
+    sequence: int
+    parent_id: str | None
+    created_at: datetime
+    node_name: str | None
+    step: int | None
+    run_id: str | None
+    size: int
+    metadata: bytes
+    body: bytes
+    covers: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentRecord:
+    """A keyed record that belongs to a checkpoint, ordered by `key`. The checkpoint may come after it."""
+
+    namespace: str
+    checkpoint_id: str
+    key: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """A stored message. `text` is folded for searching; `data` has the message itself."""
+
+    message_id: str
+    text: str
+    tool_calls: int
+    run_id: str | None
+    created_at: datetime
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRecord:
+    """A stored thread. `text` is what a search over threads looks at, folded; `data` has name, tags and metadata."""
+
+    thread_id: str
+    user_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    run_id: str | None
+    text: str
+    data: bytes
+    forked_from: tuple[str, str] | None
+    checkpoint_count: int
+    message_count: int
+    size: int
+    head: CheckpointRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """Who has a thread's turn. `token` grows with each new holder and fences off the earlier ones."""
+
+    thread_id: str
+    holder: str
+    token: int
+    since: datetime
+    expires_at: datetime

@@ -1,0 +1,1 @@
+"""Storages: they apply commits and answer queries, and know nothing of states."""

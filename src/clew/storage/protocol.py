@@ -1,0 +1,118 @@
+"""The contract of a storage: thirteen operations, and what each promises.
+
+Whoever writes a storage implements `Storage` and subclasses `clew.testing.StorageContract`; the suite is the
+definition, this page is its summary.
+
+**Commits.** `apply` takes commits of any threads and gives one outcome for each, in order: an `Applied`, or the
+`ClewError` that kept this one from being applied. Each is atomic by itself; one that fails leaves no trace and does not
+touch the others. A failure of the storage as a whole is raised instead. For one commit:
+
+1. *Owner.* A thread that has an owner takes commits only of that user or of `ANY_USER`: else PermissionDeniedError.
+   A new thread belongs to the commit's user (nobody, if that is `None` or `ANY_USER`).
+2. *Receipt.* A `commit_id` that was applied to this thread before is not applied again; the outcome says `repeated`.
+   Receipts of commits with a checkpoint are kept for good, of others for at least the thread's next 256 commits.
+3. *Basis.* If given, the thread must exist in that incarnation, else ThreadDeletedError; the epoch must be the
+   same, else StaleBasisError. `values.first` must be the thread's next value number (0 in a new thread), else
+   StaleBasisError.
+4. *Fence.* If given, it must be the token of the thread's last lease, else LeaseError.
+5. *Remove*, then everything else is added. Taking out checkpoints, values or all state counts the epoch up.
+6. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict: ConflictError.
+   An id that exists in the namespace is replaced in its place: same sequence, same parent.
+7. *Attachments* replace those with the same key, or with `keep_attachments` leave them as they are.
+8. *Messages* with a known id are replaced in their place; others go to the end.
+9. *Thread* replaces the describing fields. Only `ANY_USER` may change an owner: else PermissionDeniedError.
+
+A commit that only removes does not create a thread. All times come from the commit; the order never does.
+
+**Queries** see everything acknowledged before they began, and answer with nothing for a thread of another user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from clew.errors import ClewError, ConflictError
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+
+RECEIPTS_KEPT = 256
+"""How many of a thread's commits without a checkpoint are recognised if they come again."""
+
+
+class StaleBasisError(ConflictError):
+    """The writer's view of the value log is out of date; it refreshes and encodes again. Never reaches users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a storage is, where storages may differ.
+
+    `durable`: what is acknowledged survives the process. `suspends`: its coroutines wait on an event loop, so sync
+    callers need one (a storage that doesn't suspend runs in the calling thread). `shares_forks`: a fork takes no
+    copy of the values.
+    """
+
+    name: str
+    durable: bool
+    suspends: bool
+    shares_forks: bool
+
+
+class Storage(Protocol):
+    """A place that keeps threads. See the module's own text for what the operations promise."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def setup(self) -> None:
+        """Make the store ready, creating or migrating it. Idempotent; safe in many processes at once."""
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of what this storage opened. Closing twice is fine."""
+
+    async def ping(self) -> None:
+        """Answer, or raise StorageError."""
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        """Apply each commit atomically and durably; the outcomes, in order."""
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        """The checkpoints that `query` asks for, newest first, with as much detail as it wants."""
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        """Rows of a thread's value log, in order."""
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        """Attachments, ordered by namespace, checkpoint and key."""
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        """Messages of a thread, in their order."""
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        """Threads of a user, the last active first."""
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        """Take or renew the thread's lease for `holder` until `now + ttl` and return it; or return the lease of the other
+        holder that still has it. `ttl=0` gives it back (nothing, if `holder` does not have it). Each time the holder changes
+        or an expired lease is taken, the token is greater than any the store gave before. The thread need not exist, and is
+        not created; of another user's thread: PermissionDeniedError. Deleting the thread ends its lease."""
+
+    async def stats(self, user: User) -> StorageStats:
+        """Totals of the user's threads, or of all with `ANY_USER`."""
+
+    async def reclaim(self) -> None:
+        """Give space that is no longer needed back to the system, where the store can."""
