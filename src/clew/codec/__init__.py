@@ -1,0 +1,1 @@
+"""The codec: states to bytes and back. Pure; it knows nothing of storages."""

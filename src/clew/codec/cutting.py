@@ -1,0 +1,88 @@
+"""Where large parts are cut: at places that the content itself decides, so that an insertion moves one cut, not all."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from clew.codec.nodes import ARRAY, Container, Run, extension, extension_overhead, header, read_extension, read_header
+from clew.codec.packing import CONTAINER_TAGS, Tag, name_length
+
+INLINE: Final = 256
+"""A part that takes at most so many bytes stays in the body."""
+LARGE: Final = 4096
+"""A part that takes more than this is cut."""
+SPLIT: Final = 1024
+"""A cut map whose references take more than this moves into values itself."""
+RUNS_INLINE: Final = 256
+"""More bytes of runs than this move into a spine."""
+
+_items: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_PIECE: Final = re.compile(rb"(?s).{1024,4096}?(?<=[\x00-\x1f -/:-@eE][aeioAEIO\x80-\x9f0-3].)(?=[^\x00])|.{1,4096}")
+
+
+def pieces(data: bytes) -> list[bytes]:
+    """`data` in pieces of one to four kilobytes."""
+    return _PIECE.findall(data)
+
+
+def opened(item: bytes) -> tuple[Container, int, int] | None:
+    """What container `item` is, how many items or pairs it has and where they start; `None` if it is not one."""
+    shaped = read_header(item)
+    if shaped is not None:
+        shape, count, start = shaped
+        return Container(shape), count, start
+    extended = read_extension(item)
+    if extended is None or extended[0] not in CONTAINER_TAGS:
+        return None
+    tag, at = extended
+    start = at + name_length(item, at) if tag == Tag.RECORD else at
+    shaped = read_header(item, start)
+    if shaped is None:
+        return None
+    shape, count, content = shaped
+    return Container(shape, tag, bytes(item[at:start])), count, content
+
+
+def closed(container: Container, count: int, content: bytes) -> bytes:
+    """The item that `opened` opens."""
+    inner = container.prefix + header(container.shape, count) + content
+    return extension(container.tag, inner) if container.tag else inner
+
+
+def written_length(container: Container, keys: Iterable[int], values: Iterable[int]) -> int:
+    """How long a map is, from the lengths of its keys and values."""
+    lengths = [*keys, *values]
+    inner = len(container.prefix) + len(header(container.shape, len(lengths) // 2)) + sum(lengths)
+    return inner + extension_overhead(inner) if container.tag else inner
+
+
+def split_items(content: bytes | memoryview, count: int) -> list[bytes]:
+    """The `count` msgpack items in `content`. Raises msgspec.DecodeError if they are not exactly so many."""
+    return [bytes(raw) for raw in _items.decode(header(ARRAY, count) + content)]
+
+
+def split_pairs(content: bytes | memoryview, count: int) -> dict[bytes, bytes]:
+    """The `count` pairs of a map: packed key to packed value, in order."""
+    items = split_items(content, 2 * count)
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def ends_group(item: bytes, size: int) -> bool:
+    """Whether a group of small items that is `size` bytes long ends after `item`."""
+    return size >= LARGE or zlib.crc32(item) & 15 == 0
+
+
+def run_groups(runs: Iterable[Run]) -> Iterator[list[Run]]:
+    """Runs in groups that a spine keeps, cut where the runs themselves say so; the last group is still open."""
+    group: list[Run] = []
+    for first, count in runs:
+        group.append((first, count))
+        if (first * 2654435761 + count * 40503 & 0xFFFFFFFF) >> 26 == 0 or len(group) >= 256:
+            yield group
+            group = []
+    yield group

@@ -1,0 +1,146 @@
+"""Changing a state through its body alone: the cost is the change, whatever the size of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from clew.codec.cutting import closed, opened, split_items, split_pairs, written_length
+from clew.codec.decode import Decoding
+from clew.codec.encode import Covers, Encoding, Part
+from clew.codec.index import joined
+from clew.codec.nodes import (
+    DICT,
+    LIST,
+    MAP,
+    Container,
+    NodeTag,
+    Sequence,
+    ranges_of,
+    read_extension,
+    read_pieces,
+    read_sequence,
+    read_value,
+)
+from clew.codec.packing import Packer
+from clew.errors import ConfigError
+from clew.model.records import Range
+
+
+def needed_to_edit(item: bytes) -> tuple[Range, ...]:
+    """The values that have to be read before `item` can be edited: none, but for a state with very many keys."""
+    node = _sequence(item)
+    return () if node is None else joined(ranges_of((*node.runs, *node.spine, *node.reach)))
+
+
+class Edit:
+    """A change to the entries of a state: fields set, lists appended to, fields removed."""
+
+    def __init__(self, packer: Packer, encoding: Encoding, decoding: Decoding) -> None:
+        self._packer = packer
+        self._encoding = encoding
+        self._decoding = decoding
+
+    def apply(
+        self,
+        item: bytes | None,
+        *,
+        set: Mapping[str, Any],
+        append: Mapping[str, Iterable[Any]],
+        remove: Iterable[str],
+    ) -> tuple[Part, int]:
+        """The changed state and its size. `item=None` starts from an empty one."""
+        container, entries = self._entries(item)
+        for name in remove:
+            entries.pop(self._key(name), None)
+        for name, value in set.items():
+            entries[self._key(name)] = self._encoding.part(self._packer.pack(value, name=f"set[{name!r}]"), None)
+        for name, added in append.items():
+            key = self._key(name)
+            entries[key] = self._appended(name, entries.get(key), added)
+        size = written_length(container, map(len, entries), [_length(part.node) for part in entries.values()])
+        return self._encoding.map_of(container, entries, size), size
+
+    def _key(self, name: Any) -> bytes:
+        if not isinstance(name, str):
+            raise ConfigError(f"the fields of a state are named by text, not {type(name).__name__}: {name!r:.60}")
+        return self._packer.pack(name)
+
+    def _entries(self, item: bytes | None) -> tuple[Container, dict[bytes, Part]]:
+        if item is None:
+            return DICT, {}
+        node = _sequence(item)
+        if node is not None and node.container.shape == MAP:
+            content = self._decoding.content(node)
+            container, count = node.container, node.count
+        elif (found := opened(item)) is not None and found[0].shape == MAP:
+            container, count, start = found
+            content = item[start:]
+        else:
+            raise ConfigError(
+                "update_state needs a state that is a dict or an object with fields; save the whole with put_state"
+            )
+        return container, {key: Part(node, covers_of(node)) for key, node in split_pairs(content, count).items()}
+
+    def _appended(self, name: str, part: Part | None, added: Iterable[Any]) -> Part:
+        packed = self._packer.pack(list(added), name=f"append[{name!r}]")
+        if part is None:
+            return self._encoding.part(packed, None)
+        _, count, start = _list(packed)
+        node = _sequence(part.node)
+        if node is not None and node.container == LIST:
+            return self._encoding.append(node, split_items(packed[start:], count))
+        found = opened(part.node)
+        if found is None or found[0] != LIST:
+            raise ConfigError(f"can't append to {name!r}: it is not a list; replace it with set={{{name!r}: …}}")
+        _, before, content = found
+        return self._encoding.part(closed(LIST, before + count, part.node[content:] + packed[start:]), None)
+
+
+def covers_of(item: bytes) -> Covers:
+    """The ranges of values that `item` needs."""
+    extended = read_extension(item)
+    if extended is not None and extended[0] >= NodeTag.VALUE:
+        tag, at = extended
+        data = memoryview(item)[at:]
+        if tag == NodeTag.VALUE:
+            number, _ = read_value(data)
+            return ((number, number + 1),)
+        if tag == NodeTag.PIECES:
+            return joined(ranges_of(read_pieces(data)[1]))
+        node = read_sequence(data)
+        return joined(ranges_of((*node.runs, *node.reach)))
+    pairs = _inner_pairs(item)
+    return joined([each for packed in pairs.values() for each in covers_of(packed)]) if pairs else ()
+
+
+def _length(item: bytes) -> int:
+    """How long `item` would be with its values written out."""
+    extended = read_extension(item)
+    if extended is not None and extended[0] >= NodeTag.VALUE:
+        tag, at = extended
+        data = memoryview(item)[at:]
+        if tag == NodeTag.VALUE:
+            return read_value(data)[1]
+        return read_pieces(data)[0] if tag == NodeTag.PIECES else read_sequence(data).length
+    pairs = _inner_pairs(item)
+    return len(item) + sum(_length(packed) - len(packed) for packed in pairs.values()) if pairs else len(item)
+
+
+def _inner_pairs(item: bytes) -> Mapping[bytes, bytes]:
+    """The pairs of a map that may hold nodes; nothing else in a body can."""
+    found = opened(item)
+    return split_pairs(item[found[2] :], found[1]) if found is not None and found[0].shape == MAP else {}
+
+
+def _sequence(item: bytes) -> Sequence | None:
+    extended = read_extension(item)
+    if extended is None or extended[0] != NodeTag.SEQUENCE:
+        return None
+    return read_sequence(memoryview(item)[extended[1] :])
+
+
+def _list(packed: bytes) -> tuple[Container, int, int]:
+    found = opened(packed)
+    assert found is not None  # a list was packed just now
+    return found

@@ -1,0 +1,345 @@
+"""From a packed state to a body and the values that it needs and the thread does not have yet.
+
+The state is packed once, by C code; everything here works on those bytes. Small parts stay in the body, middling
+ones become values, large ones are cut (`cutting` says where), and what was there before is found again: by comparing bytes
+with the memo of the last save (a list that only grew is one comparison), else by digest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+
+from clew.codec import rows
+from clew.codec.cutting import (
+    INLINE,
+    LARGE,
+    RUNS_INLINE,
+    SPLIT,
+    closed,
+    ends_group,
+    opened,
+    pieces,
+    run_groups,
+    split_items,
+    split_pairs,
+)
+from clew.codec.index import Memo, ThreadIndex, joined
+from clew.codec.nodes import (
+    LIST,
+    MAP,
+    Container,
+    Runs,
+    Sequence,
+    header,
+    pieces_node,
+    ranges_of,
+    runs_of,
+    sequence_node,
+    value_node,
+    write_runs,
+)
+from clew.model.records import Range
+
+MANY_ENTRIES: Final = 64
+"""A map with more entries than this is compared as a whole before it is looked into."""
+
+Covers = tuple[Range, ...]
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of the state as it stands in the body, the values that it needs, and its memo for the next save."""
+
+    node: bytes
+    covers: Covers = ()
+    memo: Memo | None = None
+
+
+@dataclass(slots=True)
+class _Cut:
+    """Entries of a sequence as values: for each its number, its length and items, and what it refers to."""
+
+    numbers: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+    reach: dict[int, Covers] = field(default_factory=dict)
+
+
+class Encoding:
+    """One save: collects the new values. `index` is only read; what was written is added to it after the commit."""
+
+    def __init__(self, index: ThreadIndex | None) -> None:
+        self._index = index
+        self.first = index.basis.next_value if index is not None else 0
+        self.values: list[rows.Value] = []
+        self._fresh: dict[bytes, int] = {}
+
+    def part(self, item: bytes, memo: Memo | None) -> Part:
+        """Any part, as small as it can be made in the body."""
+        size = len(item)
+        if size <= INLINE:
+            return Part(item)
+        if memo is not None and memo.packed == item:
+            return Part(memo.node, memo.covers, memo)
+        container = opened(item)
+        if container is not None and (container[0] == LIST or size > LARGE):
+            if container[0].shape == MAP:
+                return self._map(*container, item, memo)
+            return self.sequence(*container, item, memo)
+        if size <= LARGE:
+            number = self.value(item, 1, b"items")
+            node, covers = value_node(number, size), ranges_of([(number, 1)])
+        else:
+            runs = runs_of([self.value(piece, 0, b"piece") for piece in pieces(item)])
+            node, covers = pieces_node(size, runs), ranges_of(runs)
+        return Part(node, covers, Memo(packed=item, node=node, covers=covers))
+
+    def fields(self, container: Container, packed: Mapping[bytes, bytes], length: int, memo: Memo | None) -> Part:
+        """A map of packed keys to packed values. It is not hidden in a value: an edit can see its entries."""
+        known = memo.entries if memo is not None else {}
+        entries = {key: self.part(item, known.get(key)) for key, item in packed.items()}
+        part = self.map_of(container, entries, length)
+        memos = {key: entry.memo for key, entry in entries.items() if entry.memo is not None}
+        part.memo = Memo(packed=b"", node=part.node, covers=part.covers, entries=memos)
+        return part
+
+    def value(self, content: bytes, items: int, kind: rows.Kind) -> int:
+        """The number of the value with this content: the known one, or that of a new one."""
+        digest = rows.digest(content, kind)
+        number = self._fresh.get(digest)
+        if number is None and self._index is not None:
+            number = self._index.number(digest)
+        if number is None:
+            number = self._fresh[digest] = self.first + len(self.values)
+            self.values.append(rows.Value(content, items, digest))
+        return number
+
+    def _map(self, container: Container, count: int, start: int, item: bytes, memo: Memo | None) -> Part:
+        part = self.fields(container, split_pairs(item[start:], count), len(item), memo)
+        if count > MANY_ENTRIES and part.memo is not None:
+            part.memo = replace(part.memo, packed=item)
+        return part
+
+    def map_of(self, container: Container, entries: Mapping[bytes, Part], length: int) -> Part:
+        """A map of entries that are already parts. `length` is how long it would be written out."""
+        covers = [each for part in entries.values() for each in part.covers]
+        written = [key + part.node for key, part in entries.items()]
+        if sum(map(len, written)) <= SPLIT:
+            return Part(closed(container, len(entries), b"".join(written)), joined(covers))
+        cut = _Cut()
+        self._cut(cut, zip(written, map(len, written), [part.covers for part in entries.values()], strict=True))
+        node, covered = self._node(container, len(entries), length, runs_of(cut.numbers), covers)
+        return Part(node, covered)
+
+    def sequence(self, container: Container, count: int, start: int, item: bytes, memo: Memo | None) -> Part:
+        """A list (or a tuple, a set, …) cut into values, those of the memo kept where it agrees."""
+        if memo is None or memo.container != container:
+            memo = _NOTHING
+        low, high, tail, middle = _kept(memo, item, start, count)
+        cut = _Cut(
+            numbers=memo.numbers[low:high],
+            reach={at - low: reach for at, reach in memo.reach.items() if low <= at < high},
+        )
+        fresh = _Cut()
+        self._cut(fresh, self._parts(middle))
+        kept = high - low
+        cut.numbers += fresh.numbers
+        cut.reach |= {at + kept: reach for at, reach in fresh.reach.items()}
+        ends, items = _rebased(memo.ends, low, high), _rebased(memo.items, low, high)
+        ends += _accumulated(fresh.lengths, ends)
+        items += _accumulated(fresh.items, items)
+        grew = low == 0 and high == len(memo.numbers) == tail
+        if not grew:
+            shift = len(cut.numbers) - tail
+            cut.numbers += memo.numbers[tail:]
+            cut.reach |= {at + shift: reach for at, reach in memo.reach.items() if at >= tail}
+            ends += _shifted(memo.ends, tail, ends)
+            items += _shifted(memo.items, tail, items)
+        runs = runs_of(fresh.numbers, memo.runs) if grew else runs_of(cut.numbers)
+        node, covers = self._node(container, count, len(item), runs, _all(cut.reach.values()))
+        remembered = Memo(
+            packed=item,
+            node=node,
+            covers=covers,
+            container=container,
+            start=start,
+            numbers=cut.numbers,
+            ends=ends,
+            items=items,
+            runs=runs,
+            reach=cut.reach,
+        )
+        return Part(node, covers, remembered)
+
+    def append(self, old: Sequence, items: list[bytes]) -> Part:
+        """A sequence of which only the node is known, with `items` added at its end."""
+        cut = _Cut()
+        self._cut(cut, self._parts(items))
+        node, covers = self._node(
+            old.container,
+            old.count + len(items),
+            old.length + sum(map(len, items)) + _header_growth(old, len(items)),
+            runs_of(cut.numbers, old.runs),
+            [*ranges_of(old.reach), *_all(cut.reach.values())],
+            old.spine,
+        )
+        return Part(node, covers)
+
+    def _parts(self, items: Iterable[bytes]) -> Iterable[tuple[bytes, int, Covers]]:
+        for item in items:
+            if len(item) > LARGE:
+                part = self.part(item, None)
+                yield part.node, len(item), part.covers
+            else:
+                yield item, len(item), ()
+
+    def _cut(self, cut: _Cut, entries: Iterable[tuple[bytes, int, Covers]]) -> None:
+        """Make values of entries (content, plain length, what it refers to): small neighbours share one."""
+        group: list[bytes] = []
+        length = size = 0
+        reach: list[Range] = []
+
+        def close() -> None:
+            nonlocal length, size
+            if reach:
+                cut.reach[len(cut.numbers)] = tuple(reach)
+            cut.numbers.append(self.value(b"".join(group), len(group), b"items"))
+            cut.lengths.append(length)
+            cut.items.append(len(group))
+            group.clear()
+            reach.clear()
+            length = size = 0
+
+        for content, plain, refers in entries:
+            if len(content) >= INLINE and group:
+                close()
+            group.append(content)
+            length += plain
+            size += len(content)
+            reach += refers
+            if len(content) >= INLINE or ends_group(content, size):
+                close()
+        if group:
+            close()
+
+    def _node(
+        self, container: Container, count: int, length: int, runs: Runs, reach: list[Range], spine: Runs = ()
+    ) -> tuple[bytes, Covers]:
+        """The node of a sequence, and the ranges that it needs: its runs and what its items `reach`."""
+        covers = joined([*ranges_of(runs), *reach])
+        beyond = joined(reach)
+        if spine or (len(runs) > RUNS_INLINE // 4 and len(write_runs(runs)) > RUNS_INLINE):
+            *groups, last = run_groups(runs)
+            spine = runs_of([self.value(write_runs(group), 0, b"spine") for group in groups], spine)
+            covers = beyond = joined([*covers, *ranges_of(spine)])
+            runs = tuple(last)
+        reached = tuple((first, end - first) for first, end in beyond)
+        return sequence_node(container, count, length, reach=reached, spine=spine, runs=runs), covers
+
+
+_NOTHING: Final = Memo(packed=b"", node=b"")
+
+
+def _kept(memo: Memo, item: bytes, start: int, count: int) -> tuple[int, int, int, list[bytes]]:
+    """Which values of the memo can stay: `low` up to `high` at the front, from `tail` on at the end; and the items between."""
+    old, ends, values = memo.packed[memo.start :], memo.ends, len(memo.ends)
+    if item.startswith(old, start):
+        low, high = 0, values
+    else:
+        low, high = 0, bisect_right(ends, _common_prefix(item, start, old, 0))
+    if high == 0 and values:
+        low, high = _window(old, ends, item, start, count)
+    at = start + (_end(ends, high) - _end(ends, low))
+    before = _end(memo.items, high) - _end(memo.items, low)
+    tail = values
+    if high < values:
+        same = _common_suffix(item, at, old, _end(ends, high))
+        tail = max(bisect_left([0, *ends], len(old) - same), high)
+    while True:
+        after = _end(memo.items, values) - _end(memo.items, tail)
+        until = len(item) - (len(old) - _end(ends, tail))
+        try:
+            if count >= before + after:
+                return low, high, tail, split_items(item[at:until], count - before - after)
+        except msgspec.DecodeError:
+            # What looked like common items at the end starts inside an item of the new list.
+            pass
+        tail = values
+
+
+def _window(old: bytes, ends: list[int], item: bytes, start: int, count: int) -> tuple[int, int]:
+    """The values that stay when items fell out at the front: where the first item now was before, and on from there."""
+    if not count:
+        return 0, 0
+    offset = old.find(split_items(item[start:], count)[0])
+    low = bisect_left(ends, offset) + 1
+    if offset <= 0 or low > len(ends) or ends[low - 1] != offset:
+        return 0, 0
+    high = bisect_right(ends, offset + _common_prefix(item, start, old, offset))
+    return (low, high) if high > low else (0, 0)
+
+
+def _common_prefix(one: bytes, at: int, other: bytes, offset: int) -> int:
+    """How many bytes `one` from `at` and `other` from `offset` have in common."""
+    length = min(len(one) - at, len(other) - offset)
+    step, same = 1 << 16, 0
+    while same < length:
+        width = min(step, length - same)
+        if one[at + same : at + same + width] == other[offset + same : offset + same + width]:
+            same += width
+        elif width == 1:
+            break
+        else:
+            step = max(width // 2, 1)
+    return same
+
+
+def _common_suffix(one: bytes, at: int, other: bytes, offset: int) -> int:
+    """How many bytes at the ends of `one` (after `at`) and `other` (after `offset`) are the same."""
+    length = min(len(one) - at, len(other) - offset)
+    step, same = 1 << 16, 0
+    while same < length:
+        width = min(step, length - same)
+        here, there = len(one) - same, len(other) - same
+        if one[here - width : here] == other[there - width : there]:
+            same += width
+        elif width == 1:
+            break
+        else:
+            step = max(width // 2, 1)
+    return same
+
+
+def _header_growth(old: Sequence, added: int) -> int:
+    shape = old.container.shape
+    return len(header(shape, old.count + added)) - len(header(shape, old.count))
+
+
+def _end(ends: list[int], values: int) -> int:
+    return ends[values - 1] if values else 0
+
+
+def _rebased(ends: list[int], low: int, high: int) -> list[int]:
+    if low == 0:
+        return ends[:high]
+    base = ends[low - 1]
+    return [end - base for end in ends[low:high]]
+
+
+def _accumulated(lengths: list[int], after: list[int]) -> list[int]:
+    return list(accumulate(lengths, initial=_end(after, len(after))))[1:]
+
+
+def _shifted(ends: list[int], tail: int, after: list[int]) -> list[int]:
+    shift = _end(after, len(after)) - _end(ends, tail)
+    return [end + shift for end in ends[tail:]]
+
+
+def _all(reaches: Iterable[Covers]) -> list[Range]:
+    return [each for reach in reaches for each in reach]

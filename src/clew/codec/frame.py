@@ -1,0 +1,74 @@
+"""Frames: how bytes say what they are. Format version, codec, checksum, content.
+
+    C1  version<<4 | codec  crc32 (4 bytes, little-endian)  content
+
+0xC1 is the one byte that msgpack never starts with. The checksum covers the second byte and the content.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import zlib
+from struct import Struct
+
+from clew.errors import CorruptRecordError, SchemaVersionError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MAGIC = 0xC1
+VERSION = 1
+RAW, ZSTD = 0, 1
+COMPRESS_FROM = 384
+"""Shorter content is not worth compressing."""
+
+_HEADER = Struct("<BBI")
+_RAW_KIND = VERSION << 4 | RAW
+_ZSTD_KIND = VERSION << 4 | ZSTD
+_RAW_CRC, _ZSTD_CRC = zlib.crc32(bytes([_RAW_KIND])), zlib.crc32(bytes([_ZSTD_KIND]))
+_local = threading.local()
+
+
+def seal(content: bytes, *, level: int = 1) -> bytes:
+    """`content` in a frame, compressed where that makes it smaller."""
+    if len(content) >= COMPRESS_FROM:
+        packed = _compressor(level).compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
+        if len(packed) < len(content):
+            return _HEADER.pack(MAGIC, _ZSTD_KIND, zlib.crc32(packed, _ZSTD_CRC)) + packed
+    return _HEADER.pack(MAGIC, _RAW_KIND, zlib.crc32(content, _RAW_CRC)) + content
+
+
+def unseal(frame: bytes) -> bytes:
+    """The content of a frame. Raises CorruptRecordError if it is damaged, SchemaVersionError if it is newer."""
+    if len(frame) < _HEADER.size or frame[0] != MAGIC:
+        raise CorruptRecordError("a stored record is not a Clew frame")
+    _, kind, checksum = _HEADER.unpack_from(frame)
+    content = memoryview(frame)[_HEADER.size :]
+    if kind == _RAW_KIND:
+        if zlib.crc32(content, _RAW_CRC) == checksum:
+            return bytes(content)
+    elif kind == _ZSTD_KIND:
+        if zlib.crc32(content, _ZSTD_CRC) == checksum:
+            try:
+                return zstd.decompress(content)
+            except zstd.ZstdError as error:
+                raise CorruptRecordError(f"a stored record can't be decompressed: {error}") from error
+    elif kind >> 4 > VERSION:
+        raise SchemaVersionError(
+            f"a stored record has format {kind >> 4}; this Clew reads up to {VERSION}: upgrade clew"
+        )
+    raise CorruptRecordError("a stored record's checksum does not match: it was damaged after it was written")
+
+
+def _compressor(level: int) -> zstd.ZstdCompressor:
+    # Making one costs as much as compressing a kilobyte, and one is not for several threads at once.
+    compressors: dict[int, zstd.ZstdCompressor] | None = getattr(_local, "compressors", None)
+    if compressors is None:
+        compressors = _local.compressors = {}
+    compressor = compressors.get(level)
+    if compressor is None:
+        compressor = compressors[level] = zstd.ZstdCompressor(level=level)
+    return compressor

@@ -1,0 +1,169 @@
+"""What a writer remembers of a thread, so that a save costs the change: bounded, and never trusted for more than it is.
+
+A `ThreadIndex` knows which values the thread has (by digest) and, for each namespace, how the head was cut (`Memo`). It is
+right as long as its `basis` is: the storage checks that with every commit. A memo is compared byte by byte with
+what is saved next, so nothing rests on the caller's word that a part is unchanged.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from clew.codec.nodes import LIST, Container, Runs
+from clew.codec.rows import DIGEST_SIZE, Value
+from clew.model.records import Basis, Range, ValueRow
+
+MAX_COVERS = 8
+"""How many ranges of values a checkpoint says it needs; more are joined over the smallest gaps."""
+
+_ENTRY_BYTES = 130
+"""About what one digest takes in the index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memo:
+    """How a part was cut last time: `packed` is what it was, `node` what stands for it in the body.
+
+    For a sequence: where its content starts in `packed`, the number of each value, where its content and its items
+    end (counted from the start), and in `reach` the ranges that values with references inside them need. For a map:
+    the memos of its entries, by packed key (and `packed` only if it has very many).
+    """
+
+    packed: bytes
+    node: bytes
+    covers: tuple[Range, ...] = ()
+    container: Container = LIST
+    start: int = 0
+    numbers: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+    runs: Runs = ()
+    reach: Mapping[int, tuple[Range, ...]] = field(default_factory=dict)
+    entries: Mapping[bytes, Memo] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory this takes."""
+        own = 400 + len(self.packed) + len(self.node) + 24 * len(self.ends)
+        return own + sum(memo.weight + 100 for memo in self.entries.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The last checkpoint of a namespace that this process wrote or loaded."""
+
+    checkpoint_id: str
+    body: bytes
+    size: int
+    memo: Memo | None
+
+
+class ThreadIndex:
+    """What a process knows of one thread's values. Safe in several threads: parts are swapped whole or only added to."""
+
+    def __init__(self, basis: Basis) -> None:
+        self.basis = basis
+        self.views: dict[str, View] = {}
+        self.loose: tuple[int, ...] = ()
+        """The first numbers of the small rows at the end of the log, which want merging."""
+        self._numbers: dict[bytes, int] = {}
+        self._unread: list[tuple[int, bytes]] = []
+        self._known_end = 0
+        self._lock = threading.Lock()
+
+    def number(self, digest: bytes) -> int | None:
+        """The number of the value with this digest, if the thread is known to have it."""
+        if self._unread:
+            self._read()
+        return self._numbers.get(digest)
+
+    def learn(self, rows: Iterable[ValueRow]) -> None:
+        """Take note of the values in `rows`, as far as they are newer than what is known."""
+        for row in rows:
+            if row.end > self._known_end:
+                self._known_end = row.end
+                self._unread.append((row.first, row.digests))
+
+    def add(self, first: int, values: Iterable[Value]) -> None:
+        """Take note of values that were written."""
+        for number, value in enumerate(values, first):
+            self._numbers[value.digest] = number
+            self._known_end = number + 1
+
+    def _read(self) -> None:
+        with self._lock:
+            for first, digests in self._unread:
+                starts = range(0, len(digests), DIGEST_SIZE)
+                self._numbers.update((digests[at : at + DIGEST_SIZE], first + at // DIGEST_SIZE) for at in starts)
+            self._unread = []
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory this takes."""
+        known = len(self._numbers) + sum(len(digests) // DIGEST_SIZE for _, digests in self._unread)
+        return (
+            600
+            + _ENTRY_BYTES * known
+            + sum(len(view.body) + (view.memo.weight if view.memo else 0) for view in self.views.values())
+        )
+
+
+class IndexCache:
+    """Thread indexes, the least recently used dropped when they take more than `max_bytes` together."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._indexes: OrderedDict[str, tuple[ThreadIndex, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def get(self, thread_id: str) -> ThreadIndex | None:
+        with self._lock:
+            found = self._indexes.get(thread_id)
+            if found is None:
+                return None
+            self._indexes.move_to_end(thread_id)
+            return found[0]
+
+    def put(self, thread_id: str, index: ThreadIndex) -> None:
+        """Keep `index` as the newest, and drop the oldest ones over the bound (this one too, if it alone is)."""
+        weight = index.weight
+        with self._lock:
+            self.bytes += weight - self._indexes.pop(thread_id, (index, 0))[1]
+            self._indexes[thread_id] = index, weight
+            while self.bytes > self.max_bytes and self._indexes:
+                _, (_, freed) = self._indexes.popitem(last=False)
+                self.bytes -= freed
+
+    def drop(self, thread_id: str) -> None:
+        with self._lock:
+            self.bytes -= self._indexes.pop(thread_id, (None, 0))[1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._indexes.clear()
+            self.bytes = 0
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """`ranges` in order, overlaps and small gaps closed, at most `MAX_COVERS` of them."""
+    merged: list[Range] = []
+    for first, end in sorted(ranges):
+        # A row holds more than one value: a gap this small saves no reading.
+        if merged and first <= merged[-1][1] + 4:
+            if end > merged[-1][1]:
+                merged[-1] = merged[-1][0], end
+        else:
+            merged.append((first, end))
+    if len(merged) > MAX_COVERS:
+        gaps = sorted(range(1, len(merged)), key=lambda at: merged[at][0] - merged[at - 1][1])
+        borders = sorted(gaps[len(merged) - MAX_COVERS :])
+        starts, stops = [0, *borders], [*borders, len(merged)]
+        merged = [(merged[a][0], merged[b - 1][1]) for a, b in zip(starts, stops, strict=True)]
+    return tuple(merged)

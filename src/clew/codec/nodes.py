@@ -1,0 +1,257 @@
+"""The grammar of checkpoint bodies: msgpack in which large parts are references into the value log.
+
+A body is one msgpack item. Three extension types stand for parts that live in values:
+
+- `VALUE`     number, length: the part is the content of one value.
+- `PIECES`    length, runs: the part is the content of these values put together (a long text, say).
+- `SEQUENCE`  shape, tag, prefix, count, length, reach, spine, runs: a container of `count` items (pairs, in a map) that
+  are the contents of these values put together. `tag` and `prefix` say what it is when it is more than a list or a map.
+
+`length` is how long the part would be written out, so that sizes are known without reading it. Runs are
+`(first, count)` over value numbers. When there are too many (several lists that grow in turn), the older ones move
+into values of their own, cut where the content says so: the `spine` is the runs of those. Items may be nodes again;
+the `reach` covers all values that are needed besides `runs`, so that a body alone tells what has to be read for it.
+Numbers are written as varints, seven bits a byte, the low ones first.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from clew.errors import CorruptRecordError
+
+Run = tuple[int, int]
+"""`(first, count)`: consecutive value numbers."""
+
+Runs = tuple[Run, ...]
+
+
+class NodeTag(enum.IntEnum):
+    """Extension types of nodes. Numbers are stored: never change one."""
+
+    VALUE = 32
+    PIECES = 33
+    SEQUENCE = 34
+
+
+ARRAY: Final = 0x90
+MAP: Final = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What kind of container a sequence is: an array or a map, perhaps inside an extension, after a prefix."""
+
+    shape: int = ARRAY
+    tag: int = 0
+    prefix: bytes = b""
+
+
+LIST: Final = Container(ARRAY)
+DICT: Final = Container(MAP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """A `SEQUENCE` node, read."""
+
+    container: Container
+    count: int
+    length: int
+    reach: Runs
+    spine: Runs
+    runs: Runs
+
+
+def value_node(number: int, length: int) -> bytes:
+    return extension(NodeTag.VALUE, varint(number) + varint(length))
+
+
+def pieces_node(length: int, runs: Iterable[Run]) -> bytes:
+    return extension(NodeTag.PIECES, varint(length) + write_runs(runs))
+
+
+def sequence_node(container: Container, count: int, length: int, *, reach: Runs, spine: Runs, runs: Runs) -> bytes:
+    reach_bytes, spine_bytes = write_runs(reach), write_runs(spine)
+    return extension(
+        NodeTag.SEQUENCE,
+        b"".join(
+            (
+                bytes((container.shape, container.tag)),
+                varint(len(container.prefix)),
+                container.prefix,
+                varint(count),
+                varint(length),
+                varint(len(reach_bytes)),
+                reach_bytes,
+                varint(len(spine_bytes)),
+                spine_bytes,
+                write_runs(runs),
+            )
+        ),
+    )
+
+
+def read_value(data: memoryview) -> tuple[int, int]:
+    """The number and the length in a `VALUE` node."""
+    number, at = read_varint(data, 0)
+    length, _ = read_varint(data, at)
+    return number, length
+
+
+def read_pieces(data: memoryview) -> tuple[int, Runs]:
+    """The length and the runs of a `PIECES` node."""
+    length, at = read_varint(data, 0)
+    return length, read_runs(data[at:])
+
+
+def read_sequence(data: memoryview) -> Sequence:
+    """A `SEQUENCE` node, read."""
+    size, at = read_varint(data, 2)
+    prefix = bytes(data[at : at + size])
+    count, at = read_varint(data, at + size)
+    length, at = read_varint(data, at)
+    size, at = read_varint(data, at)
+    reach, at = read_runs(data[at : at + size]), at + size
+    size, at = read_varint(data, at)
+    return Sequence(
+        container=Container(data[0], data[1], prefix),
+        count=count,
+        length=length,
+        reach=reach,
+        spine=read_runs(data[at : at + size]),
+        runs=read_runs(data[at + size :]),
+    )
+
+
+def write_runs(runs: Iterable[Run]) -> bytes:
+    """Runs as bytes: how far each is from the end of the one before (forward or back), and its length."""
+    out = bytearray()
+    end = 0
+    for first, count in runs:
+        step = first - end
+        out += varint(step << 1 if step >= 0 else -step << 1 | 1)
+        out += varint(count)
+        end = first + count
+    return bytes(out)
+
+
+def read_runs(data: memoryview) -> Runs:
+    runs = []
+    at = end = 0
+    while at < len(data):
+        step, at = read_varint(data, at)
+        count, at = read_varint(data, at)
+        first = end - (step >> 1) if step & 1 else end + (step >> 1)
+        end = first + count
+        runs.append((first, count))
+    return tuple(runs)
+
+
+def runs_of(numbers: Iterable[int], before: Runs = ()) -> Runs:
+    """`numbers` as runs, going on from the runs `before`."""
+    runs = list(before)
+    first, count = runs.pop() if runs else (0, 0)
+    for number in numbers:
+        if count and number == first + count:
+            count += 1
+        else:
+            if count:
+                runs.append((first, count))
+            first, count = number, 1
+    if count:
+        runs.append((first, count))
+    return tuple(runs)
+
+
+def ranges_of(runs: Iterable[Run]) -> tuple[tuple[int, int], ...]:
+    """Runs as ranges: `(first, end)`."""
+    return tuple([(first, first + count) for first, count in runs])
+
+
+def varint(number: int) -> bytes:
+    if number < 0x80:
+        return _SMALL[number]
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
+    """The number that starts at `at`, and where it ends."""
+    number = shift = 0
+    try:
+        while (byte := data[at]) & 0x80:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+    except IndexError:
+        raise CorruptRecordError("a stored reference breaks off") from None
+    return number | byte << shift, at + 1
+
+
+_SMALL: Final = [bytes([number]) for number in range(0x80)]
+
+
+def extension(tag: int, data: bytes) -> bytes:
+    """A msgpack extension item."""
+    size = len(data)
+    if size in _FIXED:
+        return bytes((_FIXED[size], tag)) + data
+    if size < 1 << 8:
+        return bytes((0xC7, size, tag)) + data
+    if size < 1 << 16:
+        return b"\xc8" + size.to_bytes(2, "big") + bytes((tag,)) + data
+    return b"\xc9" + size.to_bytes(4, "big") + bytes((tag,)) + data
+
+
+def extension_overhead(size: int) -> int:
+    """How many bytes `extension` adds to `size` bytes of data."""
+    if size in _FIXED:
+        return 2
+    return 3 if size < 1 << 8 else 4 if size < 1 << 16 else 6
+
+
+_FIXED: Final = {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}
+_FIXED_SIZES: Final = {header: size for size, header in _FIXED.items()}
+
+
+def read_extension(item: bytes | memoryview) -> tuple[int, int] | None:
+    """The tag of an extension item and where its data starts; `None` if `item` is something else."""
+    head = item[0]
+    if head in _FIXED_SIZES:
+        return item[1], 2
+    if head == 0xC7:
+        return item[2], 3
+    if head == 0xC8:
+        return item[3], 4
+    if head == 0xC9:
+        return item[5], 6
+    return None
+
+
+def header(shape: int, count: int) -> bytes:
+    """The msgpack header of an array or a map of `count` items or pairs."""
+    if count < 16:
+        return bytes((shape | count,))
+    if count < 1 << 16:
+        return bytes((0xDC if shape == ARRAY else 0xDE,)) + count.to_bytes(2, "big")
+    return bytes((0xDD if shape == ARRAY else 0xDF,)) + count.to_bytes(4, "big")
+
+
+def read_header(item: bytes | memoryview, at: int = 0) -> tuple[int, int, int] | None:
+    """Shape, count and where the content starts, if an array or a map starts at `at`."""
+    head = item[at]
+    if head & 0xF0 in (ARRAY, MAP):
+        return head & 0xF0, head & 0x0F, at + 1
+    if head in (0xDC, 0xDE):
+        return (ARRAY if head == 0xDC else MAP), int.from_bytes(item[at + 1 : at + 3], "big"), at + 3
+    if head in (0xDD, 0xDF):
+        return (ARRAY if head == 0xDD else MAP), int.from_bytes(item[at + 1 : at + 5], "big"), at + 5
+    return None

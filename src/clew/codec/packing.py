@@ -1,0 +1,349 @@
+"""Typed msgpack: any supported object to bytes and back to what it was.
+
+One call into a C encoder packs a whole state and hands every object that msgpack has no exact form for to `_extend`,
+which wraps it in an extension type. Plain data can't look like an extension, so nothing that a user or a
+tool puts into a state can be mistaken for one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+import ormsgpack
+
+from clew.codec.nodes import DICT, MAP, Container
+from clew.codec.registry import Record, Registry, is_saveable_class
+from clew.errors import CorruptRecordError, UnsupportedTypeError
+
+MAX_DEPTH = 250
+"""How deep a state may nest; the C encoder's own limit is just above."""
+
+
+class Tag(enum.IntEnum):
+    """Extension types. Numbers are stored: never change one, never use one again. 32 and up are `nodes`."""
+
+    TUPLE = 1
+    SET = 2
+    FROZENSET = 3
+    DATETIME = 4
+    DATE = 5
+    TIME = 6
+    TIMEDELTA = 7
+    UUID = 8
+    DECIMAL = 9
+    BIG_INT = 10
+    COMPLEX = 11
+    PAIRS = 12
+    """A dict with keys other than text: keys and values in turn."""
+    RECORD = 13
+    """A registered class: its name, then a map of its fields."""
+    ORDERED_DICT = 14
+    DEQUE = 15
+
+
+CONTAINER_TAGS: Final = frozenset({Tag.TUPLE, Tag.SET, Tag.FROZENSET, Tag.PAIRS, Tag.RECORD, Tag.ORDERED_DICT})
+"""Extensions whose content is an array or a map (after a name, in a record): they can be cut like one."""
+
+_OPTIONS: Final = (
+    ormsgpack.OPT_PASSTHROUGH_TUPLE
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+    | ormsgpack.OPT_PASSTHROUGH_BIG_INT
+)
+_Path = tuple[str, ...]
+ExtHook = Callable[[int, memoryview], Any]
+
+
+class Packer:
+    """Packs and unpacks with the classes of one registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._decoder = msgspec.msgpack.Decoder(ext_hook=self.revive)
+
+    def pack(self, obj: Any, *, name: str = "state") -> bytes:
+        """`obj` as msgpack. Raises UnsupportedTypeError with the path of what can't be saved, starting with `name`."""
+        try:
+            return ormsgpack.packb(obj, self._extend, _OPTIONS)
+        except (TypeError, RecursionError):
+            # Keys that are not text, or something that can't be saved: a walk in Python handles the one and finds the other.
+            return ormsgpack.packb(self._lower(obj, (name,), set()), self._extend, _OPTIONS)
+
+    def pack_fields(self, obj: Any) -> tuple[Container, dict[bytes, bytes]] | None:
+        """The fields of a dict or of an object of a registered class, each packed by itself; `None` for anything else."""
+        if type(obj) is dict:
+            container, fields = DICT, obj
+            if not all(type(key) is str for key in fields):
+                return None
+        else:
+            entry = self._registry.by_class(type(obj))
+            if entry is None or not entry.has_fields:
+                return None
+            container = Container(MAP, Tag.RECORD, ormsgpack.packb(entry.name))
+            fields = entry.take_apart(obj)
+        return container, {self.pack(key): self.pack(value, name=f"state{_step(key)}") for key, value in fields.items()}
+
+    def unpack(self, data: bytes) -> Any:
+        """The object that `pack` packed. Raises CorruptRecordError if these bytes are not such."""
+        return self.unpack_with(self._decoder, data)
+
+    def unpack_with(self, decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
+        try:
+            return decoder.decode(data)
+        except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptRecordError(f"a stored value can't be decoded: {error}") from error
+
+    def revive(self, tag: int, data: memoryview) -> Any:
+        """The object that an extension stands for."""
+        return self.revive_with(self._decoder, tag, data)
+
+    def revive_with(self, decoder: msgspec.msgpack.Decoder[Any], tag: int, data: memoryview) -> Any:
+        if tag == Tag.RECORD:
+            length = name_length(data)
+            return self.build(bytes(data[:length]), decoder.decode(data[length:]))
+        container = _CONTAINERS.get(tag)
+        if container is not None:
+            return container(decoder.decode(data))
+        scalar = _SCALARS.get(tag)
+        if scalar is None:
+            raise CorruptRecordError(f"a stored value has the unknown type {tag}; was it written by a newer Clew?")
+        return scalar(bytes(data))
+
+    def build(self, packed_name: bytes, fields: dict[str, Any]) -> Any:
+        """The object of the class with this (packed) name, or a Record if the name is not registered."""
+        name = msgspec.msgpack.decode(packed_name, type=str)
+        entry = self._registry.by_name(name)
+        return Record(name, fields) if entry is None else entry.put_together(fields)
+
+    def _extend(self, obj: Any) -> ormsgpack.Ext:
+        cls = type(obj)
+        scalar = _SCALAR_BYTES.get(cls)
+        if scalar is not None:
+            tag, to_bytes = scalar
+            return ormsgpack.Ext(tag, to_bytes(obj))
+        tag, content = self._content(obj)
+        return ormsgpack.Ext(tag, content if isinstance(content, bytes) else self.pack(content))
+
+    def _content(self, obj: Any) -> tuple[Tag, Any]:
+        """What the extension for a container or a class holds, not yet packed (a record: packed)."""
+        cls = type(obj)
+        items = _ITEMS.get(cls)
+        if items is not None:
+            tag, listed = items
+            if tag in (Tag.SET, Tag.FROZENSET):
+                # A set has no order of its own: the same set must always become the same bytes.
+                return tag, sorted(listed(obj), key=self.pack)
+            return tag, listed(obj)
+        if cls is Record:
+            return Tag.RECORD, ormsgpack.packb(obj.type_name) + self.pack(dict(obj.fields))
+        entry = self._registry.by_class(cls)
+        if entry is None:
+            raise UnsupportedTypeError(_why_not(obj))
+        return Tag.RECORD, ormsgpack.packb(entry.name) + self.pack(entry.take_apart(obj))
+
+    def _lower(self, obj: Any, path: _Path, above: set[int]) -> Any:
+        """`obj` with everything that the C encoder refuses wrapped, or UnsupportedTypeError with the path."""
+        cls = type(obj)
+        if cls in _PLAIN or cls in _SCALAR_BYTES:
+            return obj
+        if cls is str:
+            return _checked_text(obj, path)
+        if cls is bytearray or cls is memoryview:
+            return bytes(obj)
+        if id(obj) in above:
+            raise UnsupportedTypeError(
+                f"{_spelled(path)} refers back to itself; a state can't be circular", path=_spelled(path)
+            )
+        if len(above) >= MAX_DEPTH:
+            raise UnsupportedTypeError(
+                f"{_spelled(path[:8])}… nests deeper than {MAX_DEPTH} levels", path=_spelled(path)
+            )
+        above.add(id(obj))
+        try:
+            return self._lower_container(obj, path, above)
+        finally:
+            above.discard(id(obj))
+
+    def _lower_container(self, obj: Any, path: _Path, above: set[int]) -> Any:
+        cls = type(obj)
+        if cls is list:
+            return [self._lower(item, (*path, f"[{n}]"), above) for n, item in enumerate(obj)]
+        if cls is dict or cls is OrderedDict:
+            return self._lower_mapping(obj, path, above)
+        if cls in _ITEMS:
+            tag, listed = _ITEMS[cls]
+            items = listed(obj)
+            if tag is Tag.DEQUE:
+                items = items[1]
+            lowered = [self._lower(item, (*path, f"[{n}]"), above) for n, item in enumerate(items)]
+            if tag in (Tag.SET, Tag.FROZENSET):
+                lowered.sort(key=self.pack)
+            return ormsgpack.Ext(tag, self._packed([obj.maxlen, lowered] if tag is Tag.DEQUE else lowered))
+        name, fields = self._taken_apart(obj, path)
+        lowered_fields = {field: self._lower(value, (*path, f".{field}"), above) for field, value in fields.items()}
+        return ormsgpack.Ext(Tag.RECORD, ormsgpack.packb(name) + self._packed(lowered_fields))
+
+    def _lower_mapping(self, obj: Mapping[Any, Any], path: _Path, above: set[int]) -> Any:
+        ordered = type(obj) is OrderedDict
+        if not ordered and all(type(key) is str for key in obj):
+            return {
+                _checked_text(key, path): self._lower(value, (*path, _step(key)), above) for key, value in obj.items()
+            }
+        pairs: list[Any] = []
+        for key, value in obj.items():
+            pairs.append(self._lower(key, (*path, f" key {key!r:.40}"), above))
+            pairs.append(self._lower(value, (*path, _step(key)), above))
+        return ormsgpack.Ext(Tag.ORDERED_DICT if ordered else Tag.PAIRS, self._packed(pairs))
+
+    def _packed(self, lowered: Any) -> bytes:
+        return ormsgpack.packb(lowered, self._extend, _OPTIONS)
+
+    def _taken_apart(self, obj: Any, path: _Path) -> tuple[str, Mapping[str, Any]]:
+        if type(obj) is Record:
+            return obj.type_name, obj.fields
+        entry = self._registry.by_class(type(obj))
+        if entry is None:
+            raise UnsupportedTypeError(f"{_spelled(path)}: {_why_not(obj)}", path=_spelled(path), type=type(obj))
+        return entry.name, entry.take_apart(obj)
+
+
+def _why_not(obj: Any) -> str:
+    cls = type(obj)
+    label = f"{cls.__module__}.{cls.__qualname__}" if cls.__module__ != "builtins" else cls.__qualname__
+    if is_saveable_class(cls):
+        return f"{label} is not registered; call clew.register({cls.__name__}), or pass it as state_type="
+    return f"{label} can't be saved; make it plain data, or call clew.register({cls.__name__}, encode=…, decode=…)"
+
+
+def _checked_text(text: str, path: _Path) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedTypeError(
+            f"{_spelled(path)} has a lone surrogate at position {error.start}, which is not valid Unicode; "
+            f"clean it with text.encode('utf-8', 'replace').decode()",
+            path=_spelled(path),
+        ) from error
+    return text
+
+
+def _step(key: Any) -> str:
+    return f".{key}" if type(key) is str and key.isidentifier() else f"[{key!r:.40}]"
+
+
+def _spelled(path: Iterable[str]) -> str:
+    return "".join(path)
+
+
+def name_length(record: bytes | memoryview, at: int = 0) -> int:
+    """How many bytes the packed name takes with which a record starts at `at`."""
+    head = record[at]
+    if head >> 5 == 0b101:
+        return 1 + (head & 31)
+    if head == 0xD9:
+        return 2 + record[at + 1]
+    if head == 0xDA:
+        return 3 + int.from_bytes(record[at + 1 : at + 3], "big")
+    raise CorruptRecordError("a stored record has no class name")
+
+
+def _datetime_bytes(value: datetime) -> bytes:
+    zone = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else None
+    if zone is None and not value.fold:
+        return value.isoformat().encode()
+    return ormsgpack.packb([value.isoformat(), zone, value.fold])
+
+
+def _datetime(data: bytes) -> datetime:
+    if data[0] < 0x80:
+        return _in_utc(datetime.fromisoformat(data.decode()))
+    text, zone, fold = msgspec.msgpack.decode(data)
+    value = datetime.fromisoformat(text).replace(fold=fold)
+    if zone is None:
+        return _in_utc(value)
+    try:
+        return value.replace(tzinfo=ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError):
+        # This machine does not know the zone: the offset that it had then is right all the same.
+        return value
+
+
+def _in_utc(value: datetime) -> datetime:
+    # fromisoformat gives a nameless zone for "+00:00"; UTC itself went in.
+    return value.replace(tzinfo=UTC) if value.tzinfo == UTC else value
+
+
+def _time_bytes(value: time) -> bytes:
+    return ormsgpack.packb([value.isoformat(), value.fold])
+
+
+def _time(data: bytes) -> time:
+    text, fold = msgspec.msgpack.decode(data)
+    return time.fromisoformat(text).replace(fold=fold)
+
+
+def _timedelta_bytes(value: timedelta) -> bytes:
+    return ormsgpack.packb([value.days, value.seconds, value.microseconds])
+
+
+def _big_int_bytes(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+
+
+_PLAIN: Final = frozenset({type(None), bool, float, bytes, ormsgpack.Ext})
+_SCALAR_BYTES: Final[dict[type, tuple[Tag, Callable[[Any], bytes]]]] = {
+    datetime: (Tag.DATETIME, _datetime_bytes),
+    date: (Tag.DATE, lambda value: value.isoformat().encode()),
+    time: (Tag.TIME, _time_bytes),
+    timedelta: (Tag.TIMEDELTA, _timedelta_bytes),
+    UUID: (Tag.UUID, lambda value: value.bytes),
+    Decimal: (Tag.DECIMAL, lambda value: str(value).encode()),
+    int: (Tag.BIG_INT, _big_int_bytes),
+    complex: (Tag.COMPLEX, lambda value: ormsgpack.packb([value.real, value.imag])),
+}
+_SCALARS: Final[dict[int, Callable[[bytes], Any]]] = {
+    Tag.DATETIME: _datetime,
+    Tag.DATE: lambda data: date.fromisoformat(data.decode()),
+    Tag.TIME: _time,
+    Tag.TIMEDELTA: lambda data: timedelta(*msgspec.msgpack.decode(data)),
+    Tag.UUID: lambda data: UUID(bytes=data),
+    Tag.DECIMAL: lambda data: Decimal(data.decode()),
+    Tag.BIG_INT: lambda data: int.from_bytes(data, "big", signed=True),
+    Tag.COMPLEX: lambda data: complex(*msgspec.msgpack.decode(data)),
+}
+
+
+def _flat(mapping: Mapping[Any, Any]) -> list[Any]:
+    return [part for pair in mapping.items() for part in pair]
+
+
+def _paired(parts: list[Any]) -> Iterable[tuple[Any, Any]]:
+    return zip(parts[::2], parts[1::2], strict=True)
+
+
+_ITEMS: Final[dict[type, tuple[Tag, Callable[[Any], list[Any]]]]] = {
+    tuple: (Tag.TUPLE, list),
+    set: (Tag.SET, list),
+    frozenset: (Tag.FROZENSET, list),
+    OrderedDict: (Tag.ORDERED_DICT, _flat),
+    deque: (Tag.DEQUE, lambda value: [value.maxlen, list(value)]),
+}
+_CONTAINERS: Final[dict[int, Callable[[list[Any]], Any]]] = {
+    Tag.TUPLE: tuple,
+    Tag.SET: set,
+    Tag.FROZENSET: frozenset,
+    Tag.PAIRS: lambda parts: dict(_paired(parts)),
+    Tag.ORDERED_DICT: lambda parts: OrderedDict(_paired(parts)),
+    Tag.DEQUE: lambda parts: deque(parts[1], maxlen=parts[0]),
+}

@@ -1,0 +1,127 @@
+"""The codec's front: states to bodies and values, and back. Pure: no I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clew.codec.decode import Decoding
+from clew.codec.edit import Edit, needed_to_edit
+from clew.codec.cutting import written_length
+from clew.codec.encode import Encoding, Part
+from clew.codec.frame import seal, unseal
+from clew.codec.index import Memo, ThreadIndex, View
+from clew.codec.packing import Packer
+from clew.codec.registry import Registry
+from clew.codec.rows import OpenRows, Value, write_row
+from clew.errors import StateTooLargeError
+from clew.model.records import Basis, Range, ValueRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """A state ready to be committed: its body, what the body needs, and the values that the thread lacks."""
+
+    body: bytes
+    covers: tuple[Range, ...]
+    size: int
+    row: ValueRow | None
+    values: list[Value]
+    memo: Memo | None
+
+    def remember(self, index: ThreadIndex, namespace: str, checkpoint_id: str, basis: Basis) -> None:
+        """Take into `index` what was committed."""
+        if self.row is not None:
+            index.add(self.row.first, self.values)
+            index.loose = (*index.loose, self.row.first)
+        index.basis = basis
+        index.views[namespace] = View(checkpoint_id=checkpoint_id, body=self.body, size=self.size, memo=self.memo)
+
+
+class StateCodec:
+    """Turns states into what a storage keeps, with the classes of one registry and a limit on size."""
+
+    def __init__(self, registry: Registry, *, max_state_bytes: int) -> None:
+        self.registry = registry
+        self._packer = Packer(registry)
+        self._max_state_bytes = max_state_bytes
+
+    def encode(self, state: Any, index: ThreadIndex | None, namespace: str) -> Encoded:
+        """`state` for a thread of which `index` is known (`None`: a new thread)."""
+        view = index.views.get(namespace) if index is not None else None
+        memo = view.memo if view is not None else None
+        encoding = Encoding(index)
+        fields = self._packer.pack_fields(state)
+        if fields is None:
+            item = self._packer.pack(state)
+            size = len(item)
+            self._check_size(size)
+            part = encoding.part(item, memo)
+        else:
+            container, entries = fields
+            size = written_length(container, map(len, entries), map(len, entries.values()))
+            self._check_size(size)
+            part = encoding.fields(container, entries, size, memo)
+        return self._encoded(encoding, part, size)
+
+    def edit(
+        self,
+        body: bytes | None,
+        rows: Iterable[ValueRow],
+        index: ThreadIndex | None,
+        *,
+        set: Mapping[str, Any],
+        append: Mapping[str, Iterable[Any]],
+        remove: Iterable[str],
+    ) -> Encoded:
+        """The state of `body` with some of its fields changed; `rows` has what `needed_to_edit` asked for."""
+        encoding = Encoding(index)
+        edit = Edit(self._packer, encoding, Decoding(self._packer, OpenRows(rows)))
+        part, size = edit.apply(None if body is None else unseal(body), set=set, append=append, remove=remove)
+        self._check_size(size)
+        return self._encoded(encoding, part, size)
+
+    def needed_to_edit(self, body: bytes) -> tuple[Range, ...]:
+        """The values that `edit` has to read; nearly always none."""
+        return needed_to_edit(unseal(body))
+
+    def decode(self, body: bytes, rows: OpenRows) -> Any:
+        """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""
+        return Decoding(self._packer, rows).decode(unseal(body))
+
+    def decode_with_memo(self, body: bytes, rows: OpenRows) -> tuple[Any, Memo | None]:
+        """The same, and what makes the next save of this state cheap."""
+        return Decoding(self._packer, rows).decode_with_memo(unseal(body))
+
+    def pack(self, obj: Any, *, name: str) -> bytes:
+        """A small record, such as metadata, as one frame."""
+        return seal(self._packer.pack(obj, name=name))
+
+    def unpack(self, frame: bytes) -> Any:
+        """What `pack` packed. Raises CorruptRecordError if it is damaged."""
+        return self._packer.unpack(unseal(frame))
+
+    def copy(self, obj: Any) -> Any:
+        """A copy that shares nothing with `obj`, and is what loading it would give."""
+        return self._packer.unpack(self._packer.pack(obj))
+
+    def _encoded(self, encoding: Encoding, part: Part, size: int) -> Encoded:
+        values = encoding.values
+        return Encoded(
+            body=seal(part.node),
+            covers=part.covers,
+            size=size,
+            row=write_row(encoding.first, values) if values else None,
+            values=values,
+            memo=part.memo,
+        )
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_state_bytes:
+            raise StateTooLargeError(
+                f"the state takes {size:,} bytes, more than max_state_bytes={self._max_state_bytes:,}; "
+                f"keep large documents elsewhere, or raise the limit",
+                size=size,
+                limit=self._max_state_bytes,
+            )
