@@ -1,0 +1,87 @@
+"""Clew: durable session memory for AI agents.
+
+import clew
+
+checkpointer = clew.connect("sqlite:///agent.db")
+checkpointer.put_state("thread-1", {"messages": ["hello"]})
+checkpointer.get_state("thread-1")
+"""
+
+from clew.checkpointer.base import BaseCheckpointer
+from clew.checkpointer.leases import Lease
+from clew.checkpointer.state import NOT_LOADED
+from clew.codec.registry import Record, register
+from clew.errors import (
+    BlockingCallError,
+    ClewError,
+    ConfigError,
+    ConflictError,
+    CorruptRecordError,
+    LeaseError,
+    MissingExtraError,
+    PermissionDeniedError,
+    SchemaVersionError,
+    StateTooLargeError,
+    StorageError,
+    ThreadDeletedError,
+    TransientStorageError,
+    UnsupportedTypeError,
+)
+from clew.factory import InMemoryCheckpointer, SQLiteCheckpointer, connect
+from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
+from clew.model.config import ANY_USER, Config
+from clew.model.diff import Change, Diff
+from clew.model.message import Message
+from clew.model.reports import (
+    CleanupReport,
+    CompactReport,
+    Damage,
+    IndexStats,
+    RetentionPolicy,
+    Stats,
+    VerifyReport,
+)
+from clew.model.thread import ThreadInfo
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ANY_USER",
+    "NOT_LOADED",
+    "BaseCheckpointer",
+    "BlockingCallError",
+    "Change",
+    "Checkpoint",
+    "CheckpointInfo",
+    "CheckpointMetadata",
+    "CleanupReport",
+    "ClewError",
+    "CompactReport",
+    "Config",
+    "ConfigError",
+    "ConflictError",
+    "CorruptRecordError",
+    "Damage",
+    "Diff",
+    "InMemoryCheckpointer",
+    "IndexStats",
+    "Lease",
+    "LeaseError",
+    "Message",
+    "MissingExtraError",
+    "PermissionDeniedError",
+    "Record",
+    "RetentionPolicy",
+    "SQLiteCheckpointer",
+    "SchemaVersionError",
+    "StateTooLargeError",
+    "Stats",
+    "StorageError",
+    "ThreadDeletedError",
+    "ThreadInfo",
+    "TransientStorageError",
+    "UnsupportedTypeError",
+    "VerifyReport",
+    "connect",
+    "register",
+]

@@ -1,0 +1,1 @@
+"""The public API: async methods and their sync twins, over any storage."""

@@ -1,0 +1,68 @@
+"""The checkpointer: all groups of methods together, and its lifecycle."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from clew.checkpointer.blocking import blocking
+from clew.checkpointer.leases import LeaseMethods
+from clew.checkpointer.messages import MessageMethods
+from clew.checkpointer.operations import OperationMethods
+from clew.checkpointer.state import StateMethods
+from clew.checkpointer.threads import ThreadMethods
+from clew.checkpointer.travel import TravelMethods
+from clew.storage.protocol import Storage
+
+
+class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethods, LeaseMethods, OperationMethods):
+    """Durable session memory over any storage.
+
+    One object serves async code, sync code, several threads and several event loops. Every async method `aX` has the sync
+    twin `X` with the same parameters. Options: `state_type` (a class that states come back as), `max_state_bytes`,
+    `max_index_bytes` (memory of the writer), `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `clock`.
+    """
+
+    @property
+    def storage(self) -> Storage:
+        """Where everything is kept."""
+        return self._storage
+
+    async def asetup(self) -> None:
+        """Make the store ready. Idempotent, safe in many processes at once, and done by itself on first use."""
+        await self._try(self._storage.setup)
+
+    async def arelease(self) -> None:
+        """Finish what was begun and close the storage. Releasing twice is fine."""
+        loop = asyncio.get_running_loop() if self._tasks else None
+        mine = [task for task in self._tasks if task.get_loop() is loop]
+        await asyncio.gather(*mine, return_exceptions=True) if mine else None
+        await self._storage.close()
+
+    async def aping(self) -> None:
+        """Answer if the storage does; raises StorageError otherwise."""
+        await self._storage.ping()
+
+    setup = blocking(asetup)
+    release = blocking(arelease)
+    ping = blocking(aping)
+
+    async def __aenter__(self) -> Self:
+        await self.asetup()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.arelease()
+
+    def __enter__(self) -> Self:
+        self.setup()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+        self._runner.close()

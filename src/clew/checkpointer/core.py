@@ -1,0 +1,231 @@
+"""What all groups of methods share: the storage, the codec, what is known of threads, and how a commit gets through."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
+from clew.checkpointer.cache import StateCache, Version
+from clew.clock import SYSTEM_CLOCK, Clock
+from clew.codec.index import IndexCache, ThreadIndex
+from clew.codec.registry import DEFAULT_REGISTRY, Registry
+from clew.codec.state import StateCodec
+from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientStorageError
+from clew.model.commit import Applied, Commit
+from clew.model.config import ANY_USER, Address, User
+from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
+from clew.model.records import Basis
+from clew.storage.offload import inline
+from clew.storage.protocol import StaleBasisError, Storage
+
+R = TypeVar("R")
+
+ATTEMPTS = 6
+"""How often a call is tried when the storage says that trying again may help."""
+STALE_ATTEMPTS = 50
+"""How often a save is encoded anew because another writer came first; each time, some writer got through."""
+
+
+class Core:
+    """The parts of a checkpointer. The groups of methods (`StateMethods`, `MessageMethods`, …) build on it."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        state_type: type | None = None,
+        max_state_bytes: int = 256 << 20,
+        max_index_bytes: int = 64 << 20,
+        max_cached_threads: int = 1000,
+        cache_ttl: float = 86400,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        registry = Registry(parent=DEFAULT_REGISTRY)
+        if state_type is not None:
+            registry.register(state_type)
+        for name, bound in (
+            ("max_state_bytes", max_state_bytes),
+            ("max_index_bytes", max_index_bytes),
+            ("max_cached_threads", max_cached_threads),
+            ("cache_ttl", cache_ttl),
+        ):
+            if bound < 0:
+                raise ConfigError(f"{name} can't be negative: {bound}")
+        self._storage = storage
+        self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
+        self._indexes = IndexCache(max_index_bytes)
+        self._cache = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
+        self._seen = _Seen()
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
+
+    async def _try(self, call: Callable[[], Awaitable[R]]) -> R:
+        """The result of `call`, tried again with growing pauses while the storage fails in a way that may pass."""
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return await call()
+            except TransientStorageError:
+                await pause(random.uniform(0, 0.02 * 2**attempt))
+        return await call()
+
+    async def _apply(self, commit: Commit) -> Applied:
+        """Apply one commit, or raise what kept it from being applied."""
+
+        async def once() -> Applied:
+            (outcome,) = await self._storage.apply([commit])
+            if isinstance(outcome, ClewError):
+                raise outcome
+            return outcome
+
+        applied = await self._try(once)
+        if applied.basis is not None:
+            self._seen.put((commit.thread_id, commit.user), applied.basis)
+        return applied
+
+    async def _apply_plain(self, commit: Commit) -> Applied:
+        """Apply a commit that brings no values, such as one of messages."""
+        for _ in range(STALE_ATTEMPTS):
+            try:
+                return await self._apply(replace(commit, basis=self._seen.get((commit.thread_id, commit.user))))
+            except StaleBasisError:
+                await self._refresh(commit.thread_id, commit.user)
+        raise too_busy(commit.thread_id)
+
+    async def _index_for_writing(self, address: Address) -> ThreadIndex | None:
+        """What is known of the thread's values: `None` if this process has not met the thread, or found that it is not there."""
+        seen = self._seen.get((address.thread_id, address.user))
+        if seen is None:
+            return None
+        index = self._indexes.get(address.thread_id)
+        if index is None or index.basis.incarnation != seen.incarnation:
+            index = await self._refresh(address.thread_id, address.user)
+        return index
+
+    async def _refresh(self, thread_id: str, user: User) -> ThreadIndex:
+        """Bring what is known of a thread's values up to date: one query, for the digests that are new since.
+
+        Raises ThreadDeletedError if it is not the thread any more that `user` saw in this process.
+        """
+        seen = self._seen.get((thread_id, user))
+        index = self._indexes.get(thread_id)
+        page = await self._digests(thread_id, index.basis.next_value if index is not None else 0)
+        if page.basis is None or (seen is not None and page.basis.incarnation != seen.incarnation):
+            raise deleted(thread_id)
+        if index is not None and not _same_log(index.basis, page.basis):
+            index, page = None, await self._digests(thread_id, 0)
+        if page.basis is None:
+            raise deleted(thread_id)
+        if index is None:
+            index = ThreadIndex(page.basis)
+        index.learn(page.rows)
+        index.basis = page.basis
+        self._indexes.put(thread_id, index)
+        self._seen.put((thread_id, user), page.basis)
+        return index
+
+    async def _digests(self, thread_id: str, since: int) -> ValuePage:
+        query = ValueQuery(thread_id=thread_id, user=ANY_USER, since=since)
+        return await self._try(lambda: self._storage.values(query))
+
+    def _met(self, address: Address, basis: Basis | None) -> None:
+        """Note how a reader found the thread: a writer that goes on from there is told if it was deleted meanwhile."""
+        if basis is None:
+            self._seen.drop((address.thread_id, address.user))
+        else:
+            self._seen.put((address.thread_id, address.user), basis)
+
+    def _index_for_reading(self, thread_id: str, basis: Basis) -> ThreadIndex:
+        """The thread's index, begun anew if it was of another log."""
+        index = self._indexes.get(thread_id)
+        if index is None or not _same_log(index.basis, basis):
+            return ThreadIndex(basis)
+        if basis.next_value > index.basis.next_value:
+            index.basis = basis
+        return index
+
+    def _forget(self, address: Address) -> None:
+        """Forget a thread that this caller has deleted."""
+        self._indexes.drop(address.thread_id)
+        self._seen.drop((address.thread_id, address.user))
+        self._cache.drop(address.thread_id)
+
+    async def _version(self, address: Address) -> Version:
+        """What the thread's durable head is now."""
+        query = CheckpointQuery(thread_id=address.thread_id, user=address.user, namespace=address.namespace)
+        page = await self._try(lambda: self._storage.checkpoints(query))
+        if page.basis is None:
+            return None, None
+        return page.basis.incarnation, page.checkpoints[0].checkpoint_id if page.checkpoints else None
+
+    def _metadata(self, metadata: Mapping[str, Any] | None, name: str = "metadata") -> bytes:
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise ConfigError(f"{name} must be a mapping, not {type(metadata).__name__}")
+        return self._codec.pack(dict(metadata), name=name) if metadata else b""
+
+
+class _Seen:
+    """How each user's threads were last found, for many more than there are indexes: that is how a late writer is told."""
+
+    _MAX = 100_000
+
+    def __init__(self) -> None:
+        self._bases: OrderedDict[tuple[str, User], Basis] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, User]) -> Basis | None:
+        return self._bases.get(key)
+
+    def put(self, key: tuple[str, User], basis: Basis) -> None:
+        with self._lock:
+            self._bases[key] = basis
+            self._bases.move_to_end(key)
+            if len(self._bases) > self._MAX:
+                self._bases.popitem(last=False)
+
+    def drop(self, key: tuple[str, User]) -> None:
+        with self._lock:
+            self._bases.pop(key, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._bases.clear()
+
+
+def deleted(thread_id: str) -> ThreadDeletedError:
+    return ThreadDeletedError(
+        f"thread {thread_id!r} was deleted after this process last read it; to begin it anew, read it first (aget_state)",
+        thread_id=thread_id,
+    )
+
+
+def too_busy(thread_id: str) -> TransientStorageError:
+    return TransientStorageError(
+        f"thread {thread_id!r} is written by so many at once that this commit did not get through; take turns with alease",
+        thread_id=thread_id,
+    )
+
+
+def _same_log(known: Basis, now: Basis) -> bool:
+    return known.incarnation == now.incarnation and known.epoch == now.epoch
+
+
+def checked_limit(limit: int | None, name: str = "limit") -> int | None:
+    """`limit` if it can be one: a count, or `None` for no limit."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise ConfigError(f"{name} must be 0 or more, or None for all; got {limit!r}")
+    return limit
+
+
+async def pause(seconds: float) -> None:
+    if inline.get():
+        time.sleep(seconds)
+    else:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,158 @@
+"""Leases: one turn at a time in a thread, across processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Self
+
+from clew.checkpointer.core import Core, pause
+from clew.errors import ClewError, ConfigError, LeaseError
+from clew.ids import new_id
+from clew.model.config import Address, Config, read_config
+from clew.model.records import LeaseRecord
+
+_held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
+
+
+def held_token(core: Core, thread_id: str) -> int | None:
+    """The fencing token under which the current task writes to the thread, if it holds a lease."""
+    held = _held.get(None)
+    return held.get((id(core), thread_id)) if held else None
+
+
+class Lease:
+    """The turn in a thread, held inside `async with` or `with`, and renewed until the block ends.
+
+    What the block's task saves to the thread carries the lease's `token`, and the storage refuses it with LeaseError once
+    somebody else has had the turn. Waiting for the turn ends with LeaseError after `wait` seconds.
+    """
+
+    def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
+        if ttl <= 0:
+            raise ConfigError(f"a lease needs a ttl of more than 0 seconds; got {ttl}")
+        self._core = core
+        self._address = address
+        self._ttl = ttl
+        self._wait = wait
+        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self._record: LeaseRecord | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+
+    @property
+    def token(self) -> int:
+        """The fencing token: it grows with each new holder."""
+        if self._record is None:
+            raise LeaseError(
+                f"the lease on thread {self._address.thread_id!r} is not held; use it inside its `with` block"
+            )
+        return self._record.token
+
+    async def __aenter__(self) -> Self:
+        await self._take()
+        self._mark()
+        self._task = asyncio.create_task(self._keep())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unmark()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._ask(0)
+
+    def __enter__(self) -> Self:
+        self._run(self._take())
+        self._mark()
+        self._stopped.clear()
+        self._thread = threading.Thread(target=self._keep_in_thread, name="clew-lease", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unmark()
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._run(self._ask(0))
+
+    async def _take(self) -> None:
+        deadline = self._core._clock.monotonic() + self._wait
+        while True:
+            record = await self._ask(self._ttl)
+            if record.holder == self.holder:
+                self._record = record
+                return
+            left = deadline - self._core._clock.monotonic()
+            if left <= 0:
+                raise LeaseError(
+                    f"thread {self._address.thread_id!r} is held by {record.holder} since {record.since:%H:%M:%S} "
+                    f"until {record.expires_at:%H:%M:%S} UTC unless renewed; try later, or wait= longer",
+                    thread_id=self._address.thread_id,
+                    holder=record.holder,
+                    since=record.since,
+                )
+            await pause(min(left, 0.05))
+
+    async def _ask(self, ttl: float) -> LeaseRecord:
+        core, address = self._core, self._address
+        return await core._try(
+            lambda: core._storage.lease(
+                address.thread_id, address.user, holder=self.holder, now=core._clock.now(), ttl=ttl
+            )
+        )
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._ttl / 3)
+            await self._renew()
+
+    def _keep_in_thread(self) -> None:
+        while not self._stopped.wait(self._ttl / 3):
+            self._run(self._renew())
+
+    async def _renew(self) -> None:
+        try:
+            await self._ask(self._ttl)
+        except ClewError:
+            # It may work the next time; if it does not, the fence keeps this holder from writing.
+            return
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._core._runner.run(work, "lease")
+
+    def _mark(self) -> None:
+        held = _held.get(None) or {}
+        _held.set({**held, (id(self._core), self._address.thread_id): self.token})
+
+    def _unmark(self) -> None:
+        mine = id(self._core), self._address.thread_id
+        _held.set({key: token for key, token in (_held.get(None) or {}).items() if key != mine})
+        self._record = None
+
+
+class LeaseMethods(Core):
+    """Methods that take turns."""
+
+    def alease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease:
+        """Hold the thread's turn: `async with checkpointer.alease(config) as lease: …`.
+
+        It is renewed while the block runs; if the process dies, it ends after `ttl` seconds. If somebody else has it,
+        entering waits up to `wait` seconds and then raises LeaseError, which says who has it since when.
+        """
+        return Lease(self, read_config(config), ttl=ttl, wait=wait, holder=holder)
+
+    def lease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease:
+        """Sync twin of `alease`: `with checkpointer.lease(config) as lease: …`."""
+        return self.alease(config, ttl, wait=wait, holder=holder)

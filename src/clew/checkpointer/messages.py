@@ -1,0 +1,98 @@
+"""The conversation record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew.checkpointer.blocking import blocking
+from clew.checkpointer.core import checked_limit
+from clew.checkpointer.leases import held_token
+from clew.checkpointer.records import message_of, message_records
+from clew.checkpointer.saving import Saving
+from clew.errors import ConfigError, CorruptRecordError
+from clew.ids import new_id
+from clew.model.commit import Commit, Removal
+from clew.model.config import Address, Config, read_config
+from clew.model.message import Message, folded
+from clew.model.queries import MessageQuery
+from clew.model.records import MessageRecord
+
+
+class MessageMethods(Saving):
+    """Methods of the conversation record."""
+
+    async def aput_messages(
+        self,
+        config: Config | str,
+        messages: Sequence[Message | Mapping[str, Any]],
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add messages at the end, all or none. One with a known id replaces that message in its place.
+
+        `metadata` is added to that of each message.
+        """
+        address = read_config(config)
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise ConfigError(f"metadata must be a mapping, not {type(metadata).__name__}")
+        records = message_records(self._codec, messages, metadata, address.run_id)
+        if not records:
+            return
+        await self._apply_plain(
+            Commit(
+                commit_id=new_id(),
+                thread_id=address.thread_id,
+                user=address.user,
+                at=self._clock.now(),
+                fence=held_token(self, address.thread_id),
+                messages=records,
+            )
+        )
+
+    async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
+        """One message, or `None`."""
+        address = read_config(config)
+        query = MessageQuery(thread_id=address.thread_id, user=address.user, message_id=message_id)
+        records = await self._try(lambda: self._storage.messages(query))
+        return self._message(address, records[0]) if records else None
+
+    async def alist_messages(
+        self, config: Config | str, search: str | None = None, offset: int = 0, limit: int | None = 50
+    ) -> list[Message]:
+        """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
+        address = read_config(config)
+        if search is not None and not isinstance(search, str):
+            raise ConfigError(f"search must be text, not {type(search).__name__}")
+        checked_limit(offset, "offset")
+        query = MessageQuery(
+            thread_id=address.thread_id,
+            user=address.user,
+            search=folded(search) if search else None,
+            offset=offset or 0,
+            limit=checked_limit(limit),
+        )
+        records = await self._try(lambda: self._storage.messages(query))
+        return [self._message(address, record) for record in records]
+
+    async def adelete_message(self, config: Config | str, message_id: str) -> bool:
+        """Remove one message; says whether it was there."""
+        address = read_config(config)
+        return (await self._remove(address, Removal(messages=(message_id,)))).removed > 0
+
+    aget_messages = alist_messages
+
+    put_messages = blocking(aput_messages)
+    get_message = blocking(aget_message)
+    list_messages = blocking(alist_messages)
+    get_messages = blocking(alist_messages)
+    delete_message = blocking(adelete_message)
+
+    def _message(self, address: Address, record: MessageRecord) -> Message:
+        try:
+            return message_of(self._codec, record)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(
+                f"message {record.message_id!r} of thread {address.thread_id!r} is damaged: {error}",
+                thread_id=address.thread_id,
+                message_id=record.message_id,
+            ) from error

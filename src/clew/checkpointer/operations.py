@@ -1,0 +1,222 @@
+"""Operations over whole stores: statistics, cleanup, compaction, repair, erasure, verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from clew.checkpointer.blocking import blocking
+from clew.checkpointer.records import checkpoint_metadata, message_of
+from clew.checkpointer.sweeping import Sweeping, address_of
+from clew.codec.rows import OpenRows
+from clew.errors import ConfigError, CorruptRecordError
+from clew.ids import new_id
+from clew.model.checkpoint import Checkpoint
+from clew.model.commit import HEAD, Removal
+from clew.model.config import ANY_USER, Address, Config, User, read_config, user_of
+from clew.model.message import Message
+from clew.model.queries import MessageQuery, ThreadQuery
+from clew.model.records import CheckpointRecord
+from clew.model.reports import (
+    CleanupReport,
+    CompactReport,
+    Damage,
+    IndexStats,
+    Progress,
+    RetentionPolicy,
+    Stats,
+    VerifyReport,
+)
+from clew.upkeep import compaction
+from clew.upkeep.retention import due
+
+Rebuild = Callable[[Any, list[Message]], Any]
+
+
+class OperationMethods(Sweeping):
+    """Methods for those who run a store. They act for everybody unless told otherwise."""
+
+    async def astats(self, user_id: str | int | None | User = ANY_USER) -> Stats:
+        """What the store holds for a user, or for all: by thread and by day, and what the writer's memory takes here."""
+        user = user_of(user_id)
+        found = await self._try(lambda: self._storage.stats(user))
+        threads = found.by_thread
+        return Stats(
+            total_sessions=len(threads),
+            total_checkpoints=sum(totals.checkpoints for totals in threads.values()),
+            total_messages=sum(totals.messages for totals in threads.values()),
+            total_tool_calls=sum(totals.tool_calls for totals in threads.values()),
+            total_bytes=sum(totals.bytes for totals in threads.values()),
+            stored_bytes=found.stored_bytes,
+            checkpoints_per_session={thread_id: totals.checkpoints for thread_id, totals in threads.items()},
+            by_thread=threads,
+            by_day=found.by_day,
+            index=IndexStats(threads=len(self._indexes), bytes=self._indexes.bytes, max_bytes=self._indexes.max_bytes),
+        )
+
+    async def asize(self, config: Config | str | None = None) -> int:
+        """How many checkpoints the store has, or the thread that `config` names."""
+        if config is None:
+            return (await self.astats()).total_checkpoints
+        address = read_config(config)
+        query = ThreadQuery(user=address.user, thread_id=address.thread_id)
+        records = await self._try(lambda: self._storage.threads(query))
+        return records[0].checkpoint_count if records else 0
+
+    async def acleanup(
+        self,
+        policy: RetentionPolicy,
+        *,
+        config: Config | str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CleanupReport:
+        """Remove the checkpoints that `policy` lets go, of all threads or of one, and the values that only they needed.
+
+        With `dry_run` nothing is removed; the report says what would be.
+        """
+        threads = checkpoints = size = 0
+        async for record in self._each_thread(config, progress):
+            gone = due(await self._checkpoints(record, detail="body"), policy, self._clock.now())
+            if not gone:
+                continue
+            threads += 1
+            checkpoints += len(gone)
+            if dry_run:
+                size += sum(len(each.body) + len(each.metadata) for each in gone)
+                continue
+            names = tuple((each.namespace, each.checkpoint_id) for each in gone)
+            await self._upkeep(record, remove=Removal(checkpoints=names))
+            await self._collect(record)
+            size += record.size - await self._size_now(record)
+        if checkpoints and not dry_run:
+            await self._try(self._storage.reclaim)
+        return CleanupReport(threads=threads, checkpoints=checkpoints, bytes=size, dry_run=dry_run)
+
+    async def acompact(self, config: Config | str | None = None, *, progress: Progress | None = None) -> CompactReport:
+        """Merge the value rows of all threads, or of one, into few well compressed ones, and give the space back.
+
+        Every checkpoint stays loadable; numbers of values never change.
+        """
+        threads = before = after = bytes_before = bytes_after = 0
+        async for record in self._each_thread(config, progress):
+            before += len((await self._value_rows(record)).rows)
+            await self._collect(record)
+            page = await self._value_rows(record)
+            merged = tuple(compaction.merged(page.rows, page.fixed_before))
+            if merged:
+                await self._upkeep(record, merge=tuple(row for row, _ in merged))
+            threads += 1
+            after += len(page.rows) - sum(replaced - 1 for _, replaced in merged)
+            bytes_before += record.size
+            bytes_after += await self._size_now(record)
+        await self._try(self._storage.reclaim)
+        return CompactReport(
+            threads=threads, rows_before=before, rows_after=after, bytes_before=bytes_before, bytes_after=bytes_after
+        )
+
+    async def arepair(self, config: Config | str, *, rebuild: Rebuild | None = None) -> Checkpoint:
+        """A new head made from the newest checkpoint that can be loaded and the thread's message record.
+
+        `rebuild(state, messages)` makes the new state; `state` is `None` if no checkpoint can be loaded. Without it, the
+        state's "messages" become the record, as plain dicts.
+        """
+        address = read_config(config)
+        state: Any = None
+        for record in (await self._page(address, limit=None)).checkpoints:
+            try:
+                loaded = await self._load(replace(address, checkpoint_id=record.checkpoint_id))
+            except CorruptRecordError:
+                continue
+            state = loaded[1] if loaded is not None else None
+            break
+        messages = [message for message, _ in await self._readable_messages(address) if message is not None]
+        if state is None and not messages:
+            raise ConfigError(
+                f"thread {address.thread_id!r} has neither a loadable checkpoint nor messages to repair it from"
+            )
+        rebuilt = (rebuild or _with_messages)(state, messages)
+        return await self._save(
+            replace(address, checkpoint_id=None),
+            partial(self._codec.encode, rebuilt, namespace=address.namespace),
+            state=rebuilt,
+            checkpoint_id=new_id(),
+            parent=HEAD,
+            on_conflict="branch",
+            node_name="repair",
+            metadata={"repaired_from_messages": len(messages)},
+        )
+
+    async def aerase_user(self, user_id: str | int, *, progress: Progress | None = None) -> int:
+        """Remove every thread of a user with everything in it, and give the space back; how many there were."""
+        user = user_of(user_id)
+        if not isinstance(user, str):
+            raise ConfigError("aerase_user needs the id of one user")
+        return await self._delete_threads(user, progress)
+
+    async def aclear_all(self, *, progress: Progress | None = None) -> int:
+        """Remove every thread of everybody; how many there were."""
+        return await self._delete_threads(ANY_USER, progress)
+
+    async def averify(self, config: Config | str | None = None, *, progress: Progress | None = None) -> VerifyReport:
+        """Read every checkpoint and message of all threads, or of one, and list what is damaged."""
+        threads = checkpoints = messages = 0
+        damage: list[Damage] = []
+        async for record in self._each_thread(config, progress):
+            threads += 1
+            rows = OpenRows((await self._value_rows(record)).rows)
+            for checkpoint in await self._checkpoints(record, detail="body"):
+                checkpoints += 1
+                damage += self._damage_of(record.thread_id, checkpoint, rows)
+            for message, problem in await self._readable_messages(address_of(record)):
+                messages += 1
+                if message is None:
+                    damage.append(problem)
+        return VerifyReport(threads=threads, checkpoints=checkpoints, messages=messages, damage=tuple(damage))
+
+    stats = blocking(astats)
+    size = blocking(asize)
+    cleanup = blocking(acleanup)
+    compact = blocking(acompact)
+    repair = blocking(arepair)
+    erase_user = blocking(aerase_user)
+    clear_all = blocking(aclear_all)
+    verify = blocking(averify)
+
+    def _damage_of(self, thread_id: str, checkpoint: CheckpointRecord, rows: OpenRows) -> list[Damage]:
+        try:
+            self._codec.decode(checkpoint.body, rows)
+            checkpoint_metadata(self._codec, thread_id, checkpoint)
+        except CorruptRecordError as error:
+            return [
+                Damage(
+                    thread_id=thread_id,
+                    checkpoint_id=checkpoint.checkpoint_id,
+                    namespace=checkpoint.namespace,
+                    problem=str(error),
+                )
+            ]
+        return []
+
+    async def _readable_messages(self, address: Address) -> list[tuple[Message | None, Damage]]:
+        """Every message of a thread, or `None` and what is wrong with it."""
+        query = MessageQuery(thread_id=address.thread_id, user=address.user, limit=None)
+        found: list[tuple[Message | None, Damage]] = []
+        for record in await self._try(lambda: self._storage.messages(query)):
+            message, problem = None, ""
+            try:
+                message = message_of(self._codec, record)
+            except CorruptRecordError as error:
+                problem = str(error)
+            found.append((message, Damage(thread_id=address.thread_id, message_id=record.message_id, problem=problem)))
+        return found
+
+
+def _with_messages(state: Any, messages: list[Message]) -> dict[str, Any]:
+    if state is not None and not isinstance(state, dict):
+        raise ConfigError(
+            f"the state is a {type(state).__name__}: pass rebuild=, a function of the state and the messages that makes the new one"
+        )
+    return {**(state or {}), "messages": [message.to_dict() for message in messages]}

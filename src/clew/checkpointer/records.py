@@ -1,0 +1,114 @@
+"""Between stored records and the model that users see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from clew.codec.state import StateCodec
+from clew.errors import ConfigError
+from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
+from clew.model.message import Message, folded
+from clew.model.records import CheckpointRecord, MessageRecord, ThreadRecord
+from clew.model.thread import ThreadInfo
+
+
+def checkpoint_metadata(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointMetadata:
+    return CheckpointMetadata(**_fields(codec, thread_id, record))
+
+
+def checkpoint_info(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointInfo:
+    return CheckpointInfo(**_fields(codec, thread_id, record), size=record.size)
+
+
+def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> dict[str, Any]:
+    return {
+        "checkpoint_id": record.checkpoint_id,
+        "thread_id": thread_id,
+        "parent_id": record.parent_id,
+        "timestamp": record.created_at,
+        "node_name": record.node_name,
+        "step": record.step,
+        "run_id": record.run_id,
+        "metadata": codec.unpack(record.metadata) if record.metadata else {},
+        "namespace": record.namespace,
+        "sequence": record.sequence,
+    }
+
+
+def message_records(
+    codec: StateCodec,
+    messages: Sequence[Message | Mapping[str, Any]],
+    metadata: Mapping[str, Any] | None,
+    run_id: str | None,
+) -> tuple[MessageRecord, ...]:
+    """Messages as they are stored. `metadata` is added to each one's own; `run_id` goes to those without one."""
+    if isinstance(messages, (Message, Mapping, str)):
+        raise ConfigError(f"messages must be a list of messages, not one {type(messages).__name__}")
+    return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in enumerate(messages)])
+
+
+def _message_record(
+    codec: StateCodec, at: int, message: Message | Mapping[str, Any], metadata: Mapping[str, Any], run_id: str | None
+) -> MessageRecord:
+    if isinstance(message, Mapping):
+        message = Message.from_dict(message)
+    elif not isinstance(message, Message):
+        raise ConfigError(f"messages[{at}] must be a clew.Message or a mapping, not {type(message).__name__}")
+    if not isinstance(message.message_id, str) or not message.message_id:
+        raise ConfigError(f"messages[{at}].message_id must be text that is not empty; got {message.message_id!r:.60}")
+    if message.run_id is None and run_id is not None or metadata:
+        message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
+    content = {
+        "role": message.role,
+        "content": message.content,
+        "tool_calls": list(message.tool_calls),
+        "metadata": dict(message.metadata),
+        "created_at": message.created_at,
+        "run_id": message.run_id,
+    }
+    return MessageRecord(
+        message_id=message.message_id,
+        # Packing first, so that text that can't be stored is refused with its path.
+        data=codec.pack(content, name=f"messages[{at}]"),
+        text=folded(message.text()),
+        tool_calls=len(message.tool_calls),
+        run_id=message.run_id,
+        created_at=message.created_at,
+    )
+
+
+def message_of(codec: StateCodec, record: MessageRecord) -> Message:
+    content = codec.unpack(record.data)
+    return Message(**{**content, "message_id": record.message_id, "tool_calls": tuple(content["tool_calls"])})
+
+
+def thread_text(info: ThreadInfo) -> str:
+    """What a search over threads looks at."""
+    return folded("\n".join([info.thread_id, info.thread_name or "", *info.tags]))
+
+
+def thread_data(codec: StateCodec, info: ThreadInfo) -> bytes:
+    described = {"thread_name": info.thread_name, "tags": list(info.tags), "metadata": dict(info.metadata)}
+    return codec.pack(described, name="thread")
+
+
+def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
+    described = codec.unpack(record.data) if record.data else {"thread_name": None, "tags": [], "metadata": {}}
+    forked = record.forked_from
+    return ThreadInfo(
+        thread_id=record.thread_id,
+        user_id=record.user_id,
+        thread_name=described["thread_name"],
+        tags=tuple(described["tags"]),
+        metadata=described["metadata"],
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        run_id=record.run_id,
+        forked_from={"thread_id": forked[0], "checkpoint_id": forked[1]} if forked is not None else None,
+        head=checkpoint_info(codec, record.thread_id, record.head) if record.head is not None else None,
+        checkpoint_count=record.checkpoint_count,
+        message_count=record.message_count,
+        size=record.size,
+    )

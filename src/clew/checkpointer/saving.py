@@ -1,0 +1,257 @@
+"""How a checkpoint is saved and loaded: encode, commit, remember; read, decode, remember."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from clew.checkpointer.core import STALE_ATTEMPTS, Core, too_busy
+from clew.checkpointer.leases import held_token
+from clew.checkpointer.records import checkpoint_metadata
+from clew.codec.index import ThreadIndex, View
+from clew.codec.rows import MERGE_LEVEL, OpenRows, merge_rows
+from clew.codec.state import Encoded
+from clew.errors import ClewError, ConflictError, CorruptRecordError
+from clew.ids import new_id
+from clew.model.checkpoint import Checkpoint, CheckpointMetadata
+from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, Removal, TheHead
+from clew.model.config import ANY_USER, Address
+from clew.model.queries import CheckpointPage, CheckpointQuery, Detail, ValueQuery
+from clew.model.records import CheckpointRecord, MessageRecord, ValueRow
+from clew.storage.offload import inline
+from clew.storage.protocol import StaleBasisError
+
+MERGE_FROM = 32
+"""So many small rows of values at the end of a thread's log are merged into one."""
+SMALL_ROW = 8192
+"""A row with less data than this is small."""
+
+
+class Saving(Core):
+    """Saves and loads checkpoints, and keeps what makes the next save cheap."""
+
+    async def _save(
+        self,
+        address: Address,
+        encode: Callable[[ThreadIndex | None], Encoded],
+        *,
+        state: Any,
+        checkpoint_id: str,
+        parent: str | None | TheHead,
+        on_conflict: OnConflict,
+        messages: tuple[MessageRecord, ...] = (),
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Checkpoint:
+        """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout."""
+        packed_metadata = self._metadata(metadata)
+        commit_id = new_id()
+        at = self._clock.now()
+        for _ in range(STALE_ATTEMPTS):
+            index = await self._index_for_writing(address)
+            encoded = encode(index)
+            commit = Commit(
+                commit_id=commit_id,
+                thread_id=address.thread_id,
+                user=address.user,
+                at=at,
+                basis=index.basis if index is not None else None,
+                fence=held_token(self, address.thread_id),
+                values=encoded.row,
+                checkpoint=NewCheckpoint(
+                    checkpoint_id=checkpoint_id,
+                    namespace=address.namespace,
+                    parent=parent,
+                    on_conflict=on_conflict,
+                    node_name=node_name,
+                    step=step,
+                    run_id=address.run_id,
+                    size=encoded.size,
+                    metadata=packed_metadata,
+                    body=encoded.body,
+                    covers=encoded.covers,
+                ),
+                messages=messages,
+            )
+            try:
+                applied = await self._apply(commit)
+            except StaleBasisError:
+                await self._refresh(address.thread_id, address.user)
+                continue
+            await self._remember(address, index, encoded, checkpoint_id, applied)
+            return Checkpoint(
+                metadata=CheckpointMetadata(
+                    checkpoint_id=checkpoint_id,
+                    thread_id=address.thread_id,
+                    parent_id=applied.parent_id,
+                    timestamp=applied.created_at or at,
+                    node_name=node_name,
+                    step=step,
+                    run_id=address.run_id,
+                    metadata=self._codec.unpack(packed_metadata) if packed_metadata else {},
+                    namespace=address.namespace,
+                    sequence=applied.sequence,
+                ),
+                state=state,
+            )
+        raise too_busy(address.thread_id)
+
+    async def _remember(
+        self, address: Address, index: ThreadIndex | None, encoded: Encoded, checkpoint_id: str, applied: Applied
+    ) -> None:
+        assert applied.basis is not None  # the thread has a checkpoint now
+        if index is None:
+            index = ThreadIndex(applied.basis)
+        encoded.remember(index, address.namespace, checkpoint_id, applied.basis)
+        self._indexes.put(address.thread_id, index)
+        if len(index.loose) >= MERGE_FROM:
+            loose, index.loose = index.loose, ()
+            if inline.get():
+                await self._merge(address.thread_id, index, loose)
+            else:
+                task = asyncio.create_task(self._merge(address.thread_id, index, loose))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _merge(self, thread_id: str, index: ThreadIndex, loose: tuple[int, ...]) -> None:
+        """Put one row in the place of the small rows that begin with `loose`. Saving goes on without it if it fails."""
+        query = ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=((loose[0], loose[-1] + 1),), data=True)
+        try:
+            page = await self._try(lambda: self._storage.values(query))
+            rows = [row for row in page.rows if row.first in set(loose) and row.first >= page.fixed_before]
+            if page.basis is None or len(rows) < 2:
+                return
+            commit = Commit(
+                commit_id=new_id(),
+                thread_id=thread_id,
+                user=ANY_USER,
+                at=self._clock.now(),
+                basis=page.basis,
+                merge=(merge_rows(rows, level=MERGE_LEVEL),),
+            )
+            await self._apply(commit)
+        except ClewError:
+            # Somebody else merged them, or the storage is in trouble, which the next save will tell.
+            return
+
+    async def _load(self, address: Address) -> tuple[CheckpointRecord, Any] | None:
+        """The checkpoint that `address` names and its state; what was read makes the next save cheap."""
+        page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="state")
+        if not page.checkpoints:
+            return None
+        record = page.checkpoints[0]
+        rows = OpenRows(page.rows)
+        with _naming(address, record):
+            state, memo = self._codec.decode_with_memo(record.body, rows)
+        if page.basis is not None:
+            index = self._index_for_reading(address.thread_id, page.basis)
+            if not index.views:
+                index.loose = _small_rows_at_the_end(page.rows)
+            index.learn(page.rows)
+            index.views[address.namespace] = View(
+                checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=memo
+            )
+            self._indexes.put(address.thread_id, index)
+        return record, state
+
+    async def _page(
+        self,
+        address: Address,
+        *,
+        checkpoint_id: str | None = None,
+        before: str | None = None,
+        run_id: str | None = None,
+        limit: int | None = 1,
+        detail: Detail = "info",
+    ) -> CheckpointPage:
+        query = CheckpointQuery(
+            thread_id=address.thread_id,
+            user=address.user,
+            namespace=address.namespace,
+            checkpoint_id=checkpoint_id,
+            before=before,
+            run_id=run_id,
+            limit=limit,
+            detail=detail,
+        )
+        page = await self._try(lambda: self._storage.checkpoints(query))
+        self._met(address, page.basis)
+        return page
+
+    def _decode(self, address: Address, record: CheckpointRecord, rows: OpenRows) -> Any:
+        with _naming(address, record):
+            return self._codec.decode(record.body, rows)
+
+    def _described(self, address: Address, record: CheckpointRecord) -> CheckpointMetadata:
+        with _naming(address, record):
+            return checkpoint_metadata(self._codec, address.thread_id, record)
+
+    def _known_view(self, address: Address) -> View | None:
+        """The checkpoint to change, if this process has just written or loaded it."""
+        index = self._indexes.get(address.thread_id)
+        view = index.views.get(address.namespace) if index is not None else None
+        if view is None or address.checkpoint_id not in (None, view.checkpoint_id):
+            return None
+        return view
+
+    async def _view_to_edit(self, address: Address) -> View | None:
+        page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="body")
+        if not page.checkpoints:
+            if address.checkpoint_id is not None:
+                raise gone(address)
+            return None
+        record = page.checkpoints[0]
+        return View(checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=None)
+
+    async def _rows_to_edit(self, address: Address, body: bytes) -> tuple[ValueRow, ...]:
+        needed = self._codec.needed_to_edit(body)
+        if not needed:
+            return ()
+        query = ValueQuery(thread_id=address.thread_id, user=address.user, ranges=needed, data=True)
+        return (await self._try(lambda: self._storage.values(query))).rows
+
+    async def _remove(self, address: Address, removal: Removal) -> Applied:
+        return await self._apply_plain(
+            Commit(
+                commit_id=new_id(),
+                thread_id=address.thread_id,
+                user=address.user,
+                at=self._clock.now(),
+                fence=held_token(self, address.thread_id),
+                remove=removal,
+            )
+        )
+
+
+def gone(address: Address) -> ConflictError:
+    return ConflictError(
+        f"checkpoint {address.checkpoint_id!r} of thread {address.thread_id!r} is not there (any more)",
+        thread_id=address.thread_id,
+        checkpoint_id=address.checkpoint_id,
+    )
+
+
+def _small_rows_at_the_end(rows: tuple[ValueRow, ...]) -> tuple[int, ...]:
+    small: list[int] = []
+    for row in reversed(rows):
+        if len(row.data) >= SMALL_ROW:
+            break
+        small.append(row.first)
+    return tuple(reversed(small))
+
+
+@contextmanager
+def _naming(address: Address, record: CheckpointRecord) -> Iterator[None]:
+    """Let an error about damaged bytes say whose they are."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        raise CorruptRecordError(
+            f"checkpoint {record.checkpoint_id!r} of thread {address.thread_id!r} is damaged: {error}; the others "
+            f"are not affected (alist_checkpoints names them), and arepair makes a new one from the messages",
+            thread_id=address.thread_id,
+            checkpoint_id=record.checkpoint_id,
+        ) from error

@@ -1,0 +1,204 @@
+"""Saving and loading: state, changes, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from clew.checkpointer.blocking import blocking
+from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, too_busy
+from clew.checkpointer.records import checkpoint_info, message_records
+from clew.checkpointer.saving import Saving
+from clew.codec.rows import OpenRows
+from clew.errors import ConfigError, ConflictError
+from clew.ids import new_id
+from clew.model.checkpoint import Checkpoint, CheckpointInfo
+from clew.model.commit import HEAD, OnConflict, Removal
+from clew.model.config import Address, Config, read_config
+from clew.model.message import Message
+
+
+class NotLoaded:
+    """The type of `NOT_LOADED`."""
+
+    def __repr__(self) -> str:
+        return "clew.NOT_LOADED (get it with aget_checkpoint)"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NOT_LOADED: Final = NotLoaded()
+"""Stands for the state in a checkpoint that was made without loading it."""
+
+
+class StateMethods(Saving):
+    """Methods that save and load states."""
+
+    async def aput_state(self, config: Config | str, state: Any) -> Any:
+        """Save `state` as the thread's new head; returns `state`. Raises UnsupportedTypeError before anything is written."""
+        await self._save_state(read_config(config), state)
+        return state
+
+    async def aget_state(self, config: Config | str) -> Any | None:
+        """The state at the head, or at the config's `checkpoint_id`; `None` if there is none."""
+        loaded = await self._load(read_config(config))
+        return None if loaded is None else loaded[1]
+
+    async def aclear_state(self, config: Config | str) -> None:
+        """Remove all checkpoints of the thread. Its messages and its description stay."""
+        address = read_config(config)
+        await self._remove(address, Removal(state=True))
+        self._cache.drop(address.thread_id)
+
+    async def aupdate_state(
+        self,
+        config: Config | str,
+        *,
+        set: Mapping[str, Any] | None = None,
+        append: Mapping[str, Iterable[Any]] | None = None,
+        remove: Iterable[str] = (),
+    ) -> Checkpoint:
+        """A new checkpoint from the head with some fields changed, at the cost of the change, whatever the state's size.
+
+        `set` replaces fields, `append` adds to the end of lists (a missing one is begun), `remove` takes fields away
+        (a missing one is none). The rest is neither loaded nor encoded, so the returned checkpoint's state is
+        `clew.NOT_LOADED`. If another writer moves the head meanwhile, the change is made to the new head;
+        with `checkpoint_id` in the config, it is made to that checkpoint.
+        """
+        address = read_config(config)
+        edited = partial(
+            self._codec.edit,
+            set=dict(set or {}),
+            append={name: list(items) for name, items in (append or {}).items()},
+            remove=[remove] if isinstance(remove, str) else list(remove),
+        )
+        checkpoint_id = new_id()
+        view = self._known_view(address)
+        for _ in range(STALE_ATTEMPTS):
+            view = view or await self._view_to_edit(address)
+            body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view is not None else (None, ())
+            try:
+                return await self._save(
+                    address,
+                    partial(edited, body, rows),
+                    state=NOT_LOADED,
+                    checkpoint_id=checkpoint_id,
+                    parent=view.checkpoint_id if view is not None else None,
+                    on_conflict="branch" if address.checkpoint_id else "reject",
+                )
+            except ConflictError as error:
+                if type(error) is not ConflictError or address.checkpoint_id:
+                    raise
+                view = None
+        raise too_busy(address.thread_id)
+
+    async def aput_checkpoint(
+        self,
+        config: Config | str,
+        state: Any,
+        *,
+        messages: Sequence[Message | Mapping[str, Any]] = (),
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        on_conflict: OnConflict = "branch",
+    ) -> Checkpoint:
+        """Save `state` and `messages` together, atomically, as the thread's new head.
+
+        With `checkpoint_id` in the config ("I started from this one"), and if the head has moved since,
+        `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError.
+        """
+        return await self._save_state(
+            read_config(config),
+            state,
+            messages=messages,
+            node_name=node_name,
+            step=step,
+            metadata=metadata,
+            on_conflict=on_conflict,
+        )
+
+    async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
+        """The head, or the checkpoint that the config's `checkpoint_id` names; `None` if it is not there."""
+        address = read_config(config)
+        loaded = await self._load(address)
+        return None if loaded is None else Checkpoint(metadata=self._described(address, loaded[0]), state=loaded[1])
+
+    async def alist_checkpoints(
+        self, config: Config | str, *, limit: int | None = 10, before: str | None = None, run_id: str | None = None
+    ) -> list[CheckpointInfo]:
+        """Checkpoints of the thread, newest first, without their states. `before` is a checkpoint's id."""
+        address = read_config(config)
+        page = await self._page(address, limit=checked_limit(limit), before=before, run_id=run_id)
+        return [checkpoint_info(self._codec, address.thread_id, record) for record in page.checkpoints]
+
+    async def aget_history(self, config: Config | str, limit: int | None = 10) -> list[Checkpoint]:
+        """The newest checkpoints with their states, newest first, in one read."""
+        address = read_config(config)
+        page = await self._page(address, limit=checked_limit(limit), detail="state")
+        rows = OpenRows(page.rows)
+        return [
+            Checkpoint(metadata=self._described(address, record), state=self._decode(address, record, rows))
+            for record in page.checkpoints
+        ]
+
+    async def adelete_checkpoint(self, config: Config | str) -> bool:
+        """Remove the checkpoint that the config's `checkpoint_id` names; says whether it was there."""
+        address = read_config(config)
+        if address.checkpoint_id is None:
+            raise ConfigError(
+                "adelete_checkpoint needs a 'checkpoint_id' in the config; aclear_state removes all of a thread"
+            )
+        applied = await self._remove(address, Removal(checkpoints=((address.namespace, address.checkpoint_id),)))
+        return applied.removed > 0
+
+    async def aexists(self, config: Config | str) -> bool:
+        """Whether the thread has a checkpoint, or the one that the config names."""
+        address = read_config(config)
+        page = await self._page(address, checkpoint_id=address.checkpoint_id)
+        return bool(page.checkpoints)
+
+    put_state = blocking(aput_state)
+    get_state = blocking(aget_state)
+    clear_state = blocking(aclear_state)
+    update_state = blocking(aupdate_state)
+    put_checkpoint = blocking(aput_checkpoint)
+    get_checkpoint = blocking(aget_checkpoint)
+    list_checkpoints = blocking(alist_checkpoints)
+    get_history = blocking(aget_history)
+    delete_checkpoint = blocking(adelete_checkpoint)
+    exists = blocking(aexists)
+
+    async def _save_state(
+        self,
+        address: Address,
+        state: Any,
+        *,
+        messages: Sequence[Message | Mapping[str, Any]] = (),
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        on_conflict: OnConflict = "branch",
+    ) -> Checkpoint:
+        if on_conflict not in ("branch", "reject"):
+            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        return await self._save(
+            address,
+            partial(self._codec.encode, state, namespace=address.namespace),
+            state=state,
+            checkpoint_id=new_id(),
+            parent=address.checkpoint_id or HEAD,
+            on_conflict=on_conflict,
+            messages=message_records(self._codec, messages, None, address.run_id) if messages else (),
+            node_name=_checked(node_name, str, "node_name"),
+            step=_checked(step, int, "step"),
+            metadata=metadata,
+        )
+
+
+def _checked(value: Any, kind: type, name: str) -> Any:
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise ConfigError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}: {value!r:.60}")
+    return value

@@ -1,0 +1,130 @@
+"""Threads: their description, their lists, their end; and the cache of states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clew.checkpointer.blocking import blocking
+from clew.checkpointer.core import checked_limit
+from clew.checkpointer.records import thread_data, thread_info, thread_text
+from clew.checkpointer.saving import Saving
+from clew.errors import ConfigError, PermissionDeniedError
+from clew.ids import new_id
+from clew.model.commit import Commit, Removal, ThreadFields
+from clew.model.config import ANY_USER, Config, User, read_config, read_user, user_of
+from clew.model.message import folded
+from clew.model.queries import ThreadQuery
+from clew.model.records import ThreadRecord
+from clew.model.thread import ThreadInfo
+
+
+class ThreadMethods(Saving):
+    """Methods of threads as a whole."""
+
+    async def aput_thread(self, config: Config | str, info: ThreadInfo | Mapping[str, Any]) -> None:
+        """Describe the thread: name, tags, metadata, run. It replaces the earlier description as a whole.
+
+        The owner is the config's user. Only `clew.ANY_USER` may give a thread another one (`info.user_id`).
+        """
+        address = read_config(config)
+        if isinstance(info, Mapping):
+            info = ThreadInfo.from_dict({"thread_id": address.thread_id, **info})
+        elif not isinstance(info, ThreadInfo):
+            raise ConfigError(f"aput_thread takes a clew.ThreadInfo or a mapping, not {type(info).__name__}")
+        if info.thread_id != address.thread_id:
+            raise ConfigError(f"the config names thread {address.thread_id!r}, the ThreadInfo {info.thread_id!r}")
+        owner = user_of(info.user_id)
+        if owner is not None and address.user is not ANY_USER and owner != address.user:
+            raise PermissionDeniedError(
+                f"only clew.ANY_USER may give thread {address.thread_id!r} to another user",
+                thread_id=address.thread_id,
+            )
+        await self._apply_plain(
+            Commit(
+                commit_id=new_id(),
+                thread_id=address.thread_id,
+                user=address.user,
+                at=self._clock.now(),
+                thread=ThreadFields(
+                    text=thread_text(info),
+                    data=thread_data(self._codec, info),
+                    run_id=info.run_id or address.run_id,
+                    user_id=owner if isinstance(owner, str) else None,
+                ),
+            )
+        )
+
+    async def aget_thread(self, config: Config | str) -> ThreadInfo | None:
+        """The thread's description, head and counts, or `None`."""
+        address = read_config(config)
+        records = await self._threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
+        return thread_info(self._codec, records[0]) if records else None
+
+    async def alist_threads(
+        self, config: Config, search: str | None = None, offset: int = 0, limit: int | None = 50
+    ) -> list[ThreadInfo]:
+        """The threads of the config's `user_id`, the last active first. `search` looks at ids, names and tags.
+
+        Without `user_id`, the threads that nobody owns; with `clew.ANY_USER`, all.
+        """
+        if isinstance(config, str):
+            raise ConfigError("alist_threads takes a config with a 'user_id', such as {'user_id': 'alice'}")
+        checked_limit(offset, "offset")
+        query = ThreadQuery(
+            user=read_user(config),
+            search=folded(search) if search else None,
+            offset=offset or 0,
+            limit=checked_limit(limit),
+        )
+        return [thread_info(self._codec, record) for record in await self._threads(query)]
+
+    async def adelete_thread(self, config: Config | str) -> None:
+        """Remove the thread with everything: checkpoints, messages, attachments, description, cache.
+
+        A writer that began before and comes late gets ThreadDeletedError.
+        """
+        address = read_config(config)
+        await self._remove(address, Removal(thread=True))
+        self._forget(address)
+
+    aget_threads = alist_threads
+
+    put_thread = blocking(aput_thread)
+    get_thread = blocking(aget_thread)
+    list_threads = blocking(alist_threads)
+    get_threads = blocking(alist_threads)
+    delete_thread = blocking(adelete_thread)
+
+    async def aput_state_cache(self, config: Config | str, state: Any) -> None:
+        """Keep `state` in this process for the running execution. It is not durable, and the next save outdates it."""
+        address = read_config(config)
+        key = address.thread_id, address.namespace
+        self._cache.put(key, self._codec.pack(state, name="state"), address.user, await self._version(address))
+
+    async def aget_state_cache(self, config: Config | str) -> Any | None:
+        """The cached state, or `None` if there is none, it is too old, or the thread was saved since by any process."""
+        address = read_config(config)
+        key = address.thread_id, address.namespace
+        packed = self._cache.get(key, address.user, await self._version(address))
+        return None if packed is None else self._codec.unpack(packed)
+
+    async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
+        """Load the user's last active threads into the cache; how many there were."""
+        user: User = user_of(user_id)
+        records = await self._threads(ThreadQuery(user=user, limit=checked_limit(limit)))
+        warmed = 0
+        for record in records:
+            config = {"thread_id": record.thread_id, "user_id": user}
+            loaded = await self._load(read_config(config))
+            if loaded is not None:
+                await self.aput_state_cache(config, loaded[1])
+                warmed += 1
+        return warmed
+
+    put_state_cache = blocking(aput_state_cache)
+    get_state_cache = blocking(aget_state_cache)
+    warm = blocking(awarm)
+
+    async def _threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        return await self._try(lambda: self._storage.threads(query))

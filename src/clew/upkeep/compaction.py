@@ -1,0 +1,88 @@
+"""Which value rows are merged, and what of them nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clew.codec.rows import hollow_row, merge_rows
+from clew.errors import CorruptRecordError
+from clew.model.records import Range, ValueRow
+
+MERGED_VALUES = 4096
+"""A compacted row holds at most so many values."""
+MERGED_BYTES = 192 << 10
+"""Rows are merged until their data is about so long."""
+LEVEL = 12
+"""How hard compacted rows are compressed."""
+
+
+def merged(rows: Sequence[ValueRow], fixed_before: int) -> Iterator[tuple[ValueRow, int]]:
+    """Rows to put in the place of neighbouring ones, each as large as is good to read, with how many rows it replaces.
+
+    A damaged row stays where it is, and keeps its neighbours from being merged with it.
+    """
+    for group in _groups([row for row in rows if row.first >= fixed_before]):
+        if len(group) > 1:
+            try:
+                yield merge_rows(group, level=LEVEL), len(group)
+            except CorruptRecordError:
+                continue
+
+
+@dataclass(slots=True)
+class Garbage:
+    """Ranges of values that nobody needs, and rows to put in the place of those that are mostly not needed."""
+
+    ranges: list[Range] = field(default_factory=list)
+    hollowed: list[ValueRow] = field(default_factory=list)
+
+
+def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int) -> Garbage:
+    """What can go of `rows` when only the `needed` ranges are referred to."""
+    wanted = sorted(needed)
+    found = Garbage()
+    for row in rows:
+        if row.first < fixed_before:
+            continue
+        unused = _unused(row, wanted)
+        if unused == [(row.first, row.end)]:
+            found.ranges.append((row.first, row.end))
+        elif sum(end - first for first, end in unused) * 2 >= row.count:
+            try:
+                smaller = hollow_row(row, unused)
+            except CorruptRecordError:
+                continue
+            if len(smaller.data) < len(row.data):
+                found.ranges += unused
+                found.hollowed.append(smaller)
+    return found
+
+
+def _unused(row: ValueRow, wanted: Sequence[Range]) -> list[Range]:
+    unused: list[Range] = []
+    at = row.first
+    for first, end in wanted:
+        if end <= at or first >= row.end:
+            continue
+        if first > at:
+            unused.append((at, first))
+        at = max(at, end)
+    if at < row.end:
+        unused.append((at, row.end))
+    return unused
+
+
+def _groups(rows: Iterable[ValueRow]) -> Iterator[list[ValueRow]]:
+    group: list[ValueRow] = []
+    values = size = 0
+    for row in rows:
+        full = size + len(row.data) > MERGED_BYTES or values + row.count > MERGED_VALUES
+        if group and (full or row.first != group[-1].end):
+            yield group
+            group, values, size = [], 0, 0
+        group.append(row)
+        values += row.count
+        size += len(row.data)
+    if group:
+        yield group
