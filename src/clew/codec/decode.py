@@ -42,8 +42,6 @@ class Decoding:
 
     def decode_with_memo(self, item: bytes) -> tuple[Any, Memo | None]:
         """The same, and how it was cut, where that can be told without more work."""
-        if len(item) <= 32:
-            return self.decode(item), None
         extended = read_extension(item)
         if extended is not None and extended[0] == NodeTag.SEQUENCE:
             return self._list_with_memo(item, read_sequence(memoryview(item)[extended[1] :]))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.codec import rows
 from clew.codec.cutting import (
@@ -52,8 +53,7 @@ MANY_ENTRIES: Final = 64
 Covers = tuple[Range, ...]
 
 
-@dataclass(slots=True)
-class Part:
+class Part(Struct):
     """A part of the state as it stands in the body, the values that it needs, and its memo for the next save."""
 
     node: bytes
@@ -61,14 +61,13 @@ class Part:
     memo: Memo | None = None
 
 
-@dataclass(slots=True)
-class _Cut:
+class _Cut(Struct):
     """Entries of a sequence as values: for each its number, its length and items, and what it refers to."""
 
-    numbers: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    items: list[int] = field(default_factory=list)
-    reach: dict[int, Covers] = field(default_factory=dict)
+    numbers: list[int] = []
+    lengths: list[int] = []
+    items: list[int] = []
+    reach: dict[int, Covers] = {}
 
 
 class Encoding:
@@ -88,10 +87,15 @@ class Encoding:
         if memo is not None and memo.packed == item:
             return Part(memo.node, memo.covers, memo)
         container = opened(item)
-        if container is not None and (container[0] == LIST or size > LARGE):
-            if container[0].shape == MAP:
-                return self._map(*container, item, memo)
-            return self.sequence(*container, item, memo)
+        if container is not None:
+            kind, count, start = container
+            if kind.shape == MAP:
+                entries = split_pairs(item[start:], count)
+                # A middling map is one value, unless something in it may be growing by itself.
+                if size > LARGE or max(map(len, entries.values())) > INLINE:
+                    return self._map(kind, entries, item, memo)
+            elif kind == LIST or size > LARGE:
+                return self.sequence(kind, count, start, item, memo)
         if size <= LARGE:
             number = self.value(item, 1, b"items")
             node, covers = value_node(number, size), ranges_of([(number, 1)])
@@ -120,9 +124,9 @@ class Encoding:
             self.values.append(rows.Value(content, items, digest))
         return number
 
-    def _map(self, container: Container, count: int, start: int, item: bytes, memo: Memo | None) -> Part:
-        part = self.fields(container, split_pairs(item[start:], count), len(item), memo)
-        if count > MANY_ENTRIES and part.memo is not None:
+    def _map(self, container: Container, entries: Mapping[bytes, bytes], item: bytes, memo: Memo | None) -> Part:
+        part = self.fields(container, entries, len(item), memo)
+        if len(entries) > MANY_ENTRIES and part.memo is not None:
             part.memo = replace(part.memo, packed=item)
         return part
 

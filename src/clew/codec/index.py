@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from clew.codec.nodes import LIST, Container, Runs
 from clew.codec.rows import DIGEST_SIZE, Value
@@ -23,8 +24,7 @@ _ENTRY_BYTES = 130
 """About what one digest takes in the index."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memo:
+class Memo(Struct, frozen=True, kw_only=True):
     """How a part was cut last time: `packed` is what it was, `node` what stands for it in the body.
 
     For a sequence: where its content starts in `packed`, the number of each value, where its content and its items
@@ -37,12 +37,12 @@ class Memo:
     covers: tuple[Range, ...] = ()
     container: Container = LIST
     start: int = 0
-    numbers: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    items: list[int] = field(default_factory=list)
+    numbers: list[int] = []
+    ends: list[int] = []
+    items: list[int] = []
     runs: Runs = ()
-    reach: Mapping[int, tuple[Range, ...]] = field(default_factory=dict)
-    entries: Mapping[bytes, Memo] = field(default_factory=dict)
+    reach: Mapping[int, tuple[Range, ...]] = {}
+    entries: Mapping[bytes, Memo] = {}
 
     @property
     def weight(self) -> int:
@@ -51,8 +51,7 @@ class Memo:
         return own + sum(memo.weight + 100 for memo in self.entries.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """The last checkpoint of a namespace that this process wrote or loaded."""
 
     checkpoint_id: str

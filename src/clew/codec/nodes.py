@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from clew.errors import CorruptRecordError
 
@@ -41,8 +42,7 @@ ARRAY: Final = 0x90
 MAP: Final = 0x80
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """What kind of container a sequence is: an array or a map, perhaps inside an extension, after a prefix."""
 
     shape: int = ARRAY
@@ -54,8 +54,7 @@ LIST: Final = Container(ARRAY)
 DICT: Final = Container(MAP)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sequence:
+class Sequence(Struct, frozen=True, kw_only=True):
     """A `SEQUENCE` node, read."""
 
     container: Container
@@ -75,24 +74,14 @@ def pieces_node(length: int, runs: Iterable[Run]) -> bytes:
 
 
 def sequence_node(container: Container, count: int, length: int, *, reach: Runs, spine: Runs, runs: Runs) -> bytes:
-    reach_bytes, spine_bytes = write_runs(reach), write_runs(spine)
-    return extension(
-        NodeTag.SEQUENCE,
-        b"".join(
-            (
-                bytes((container.shape, container.tag)),
-                varint(len(container.prefix)),
-                container.prefix,
-                varint(count),
-                varint(length),
-                varint(len(reach_bytes)),
-                reach_bytes,
-                varint(len(spine_bytes)),
-                spine_bytes,
-                write_runs(runs),
-            )
-        ),
-    )
+    out = bytearray((container.shape, container.tag))
+    _add_sized(out, container.prefix)
+    _add(out, count)
+    _add(out, length)
+    _add_sized(out, write_runs(reach))
+    _add_sized(out, write_runs(spine))
+    out += write_runs(runs)
+    return extension(NodeTag.SEQUENCE, out)
 
 
 def read_value(data: memoryview) -> tuple[int, int]:
@@ -133,8 +122,8 @@ def write_runs(runs: Iterable[Run]) -> bytes:
     end = 0
     for first, count in runs:
         step = first - end
-        out += varint(step << 1 if step >= 0 else -step << 1 | 1)
-        out += varint(count)
+        _add(out, step << 1 if step >= 0 else -step << 1 | 1)
+        _add(out, count)
         end = first + count
     return bytes(out)
 
@@ -176,11 +165,20 @@ def varint(number: int) -> bytes:
     if number < 0x80:
         return _SMALL[number]
     out = bytearray()
+    _add(out, number)
+    return bytes(out)
+
+
+def _add(out: bytearray, number: int) -> None:
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
-    return bytes(out)
+
+
+def _add_sized(out: bytearray, data: bytes) -> None:
+    _add(out, len(data))
+    out += data
 
 
 def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
@@ -199,7 +197,7 @@ def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
 _SMALL: Final = [bytes([number]) for number in range(0x80)]
 
 
-def extension(tag: int, data: bytes) -> bytes:
+def extension(tag: int, data: bytes | bytearray) -> bytes:
     """A msgpack extension item."""
     size = len(data)
     if size in _FIXED:

@@ -23,8 +23,8 @@ from clew.codec.nodes import DICT, MAP, Container
 from clew.codec.registry import Record, Registry, is_saveable_class
 from clew.errors import CorruptRecordError, UnsupportedTypeError
 
-MAX_DEPTH = 250
-"""How deep a state may nest; the C encoder's own limit is just above."""
+MAX_DEPTH = 200
+"""How deep a state may nest at least; the C encoder goes a little deeper."""
 
 
 class Tag(enum.IntEnum):
@@ -78,7 +78,10 @@ class Packer:
             return ormsgpack.packb(obj, self._extend, _OPTIONS)
         except (TypeError, RecursionError):
             # Keys that are not text, or something that can't be saved: a walk in Python handles the one and finds the other.
-            return ormsgpack.packb(self._lower(obj, (name,), set()), self._extend, _OPTIONS)
+            try:
+                return ormsgpack.packb(self._lower(obj, (name,), set()), self._extend, _OPTIONS)
+            except RecursionError:
+                raise _too_deep((name,)) from None
 
     def pack_fields(self, obj: Any) -> tuple[Container, dict[bytes, bytes]] | None:
         """The fields of a dict or of an object of a registered class, each packed by itself; `None` for anything else."""
@@ -166,9 +169,7 @@ class Packer:
                 f"{_spelled(path)} refers back to itself; a state can't be circular", path=_spelled(path)
             )
         if len(above) >= MAX_DEPTH:
-            raise UnsupportedTypeError(
-                f"{_spelled(path[:8])}… nests deeper than {MAX_DEPTH} levels", path=_spelled(path)
-            )
+            raise _too_deep(path)
         above.add(id(obj))
         try:
             return self._lower_container(obj, path, above)
@@ -224,6 +225,12 @@ def _why_not(obj: Any) -> str:
     if is_saveable_class(cls):
         return f"{label} is not registered; call clew.register({cls.__name__}), or pass it as state_type="
     return f"{label} can't be saved; make it plain data, or call clew.register({cls.__name__}, encode=…, decode=…)"
+
+
+def _too_deep(path: _Path) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
+        f"{_spelled(path[:8])}… nests deeper than {MAX_DEPTH} levels; flatten it", path=_spelled(path)
+    )
 
 
 def _checked_text(text: str, path: _Path) -> str:

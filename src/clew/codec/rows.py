@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from clew.codec.frame import seal, unseal
 from clew.codec.nodes import read_varint, varint
@@ -24,8 +25,7 @@ MERGE_LEVEL: Final = 3
 Kind = Literal[b"items", b"piece", b"spine"]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A value to be written. `items` is how many items its content holds (0 for a piece or a spine)."""
 
     content: bytes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
+from clew.codec.cutting import written_length
 from clew.codec.decode import Decoding
 from clew.codec.edit import Edit, needed_to_edit
-from clew.codec.cutting import written_length
 from clew.codec.encode import Encoding, Part
 from clew.codec.frame import seal, unseal
 from clew.codec.index import Memo, ThreadIndex, View
@@ -19,8 +20,7 @@ from clew.errors import StateTooLargeError
 from clew.model.records import Basis, Range, ValueRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoded:
+class Encoded(Struct, frozen=True, kw_only=True):
     """A state ready to be committed: its body, what the body needs, and the values that the thread lacks."""
 
     body: bytes
