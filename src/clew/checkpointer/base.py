@@ -13,6 +13,7 @@ from clew.checkpointer.operations import OperationMethods
 from clew.checkpointer.state import StateMethods
 from clew.checkpointer.threads import ThreadMethods
 from clew.checkpointer.travel import TravelMethods
+from clew.storage.offload import inline
 from clew.storage.protocol import Storage
 
 
@@ -35,9 +36,11 @@ class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethod
 
     async def arelease(self) -> None:
         """Finish what was begun and close the storage. Releasing twice is fine."""
-        loop = asyncio.get_running_loop() if self._tasks else None
-        mine = [task for task in self._tasks if task.get_loop() is loop]
-        await asyncio.gather(*mine, return_exceptions=True) if mine else None
+        if not inline.get():
+            # A sync caller can't wait for tasks; they only tidy up, and find the storage closed.
+            loop = asyncio.get_running_loop()
+            mine = [task for task in list(self._tasks) if task.get_loop() is loop]
+            await asyncio.gather(*mine, return_exceptions=True)
         await self._storage.close()
 
     async def aping(self) -> None:

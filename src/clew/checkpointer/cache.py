@@ -7,19 +7,18 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from clew.clock import Clock
-from clew.model.config import ANY_USER, User
+from clew.model.config import User
 
-Version = tuple[str | None, str | None]
-"""Incarnation of the thread and id of its head: if either changed, a cached state is out of date."""
+Version = tuple[str | None, str | int | None]
+"""Incarnation of the thread and its head's id (its epoch, while it has none): if either changed, a cached state is outdated."""
 
-Key = tuple[str, str]
-"""Thread and namespace: a tuple, so that no two can be mistaken for each other."""
+Key = tuple[str, str, User]
+"""Thread, namespace and who asks: a tuple, so that no two can be mistaken for each other, or see or displace the other's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     packed: bytes
-    user: User
     version: Version
     expires: float
 
@@ -37,19 +36,19 @@ class StateCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, key: Key, packed: bytes, user: User, version: Version) -> None:
-        entry = _Entry(packed, user, version, self._clock.monotonic() + self._ttl)
+    def put(self, key: Key, packed: bytes, version: Version) -> None:
+        entry = _Entry(packed, version, self._clock.monotonic() + self._ttl)
         with self._lock:
             self._entries.pop(key, None)
             self._entries[key] = entry
             while len(self._entries) > self._max_threads:
                 self._entries.popitem(last=False)
 
-    def get(self, key: Key, user: User, version: Version) -> bytes | None:
-        """What was put for this thread, if it is this user's, not too old and of this version."""
+    def get(self, key: Key, version: Version) -> bytes | None:
+        """What was put for this thread by this user, if it is not too old and of this version."""
         with self._lock:
             entry = self._entries.get(key)
-            if entry is None or (user is not ANY_USER and entry.user != user):
+            if entry is None:
                 return None
             if entry.version != version or entry.expires <= self._clock.monotonic():
                 del self._entries[key]

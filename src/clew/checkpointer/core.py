@@ -20,6 +20,7 @@ from clew.codec.state import StateCodec
 from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, Address, User
+from clew.model.message import folded
 from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
 from clew.storage.offload import inline
@@ -29,6 +30,8 @@ R = TypeVar("R")
 
 ATTEMPTS = 6
 """How often a call is tried when the storage says that trying again may help."""
+MAX_LIMIT = (1 << 31) - 1
+"""More than any store is asked for at once, and less than any storage's integers."""
 STALE_ATTEMPTS = 50
 """How often a save is encoded anew because another writer came first; each time, some writer got through."""
 
@@ -56,8 +59,8 @@ class Core:
             ("max_cached_threads", max_cached_threads),
             ("cache_ttl", cache_ttl),
         ):
-            if bound < 0:
-                raise ConfigError(f"{name} can't be negative: {bound}")
+            if isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound < 0:
+                raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")
         self._storage = storage
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
         self._indexes = IndexCache(max_index_bytes)
@@ -81,6 +84,8 @@ class Core:
 
         async def once() -> Applied:
             (outcome,) = await self._storage.apply([commit])
+            if isinstance(outcome, ThreadDeletedError):
+                raise deleted(commit.thread_id) from outcome
             if isinstance(outcome, ClewError):
                 raise outcome
             return outcome
@@ -100,12 +105,12 @@ class Core:
         raise too_busy(commit.thread_id)
 
     async def _index_for_writing(self, address: Address) -> ThreadIndex | None:
-        """What is known of the thread's values: `None` if this process has not met the thread, or found that it is not there."""
+        """What is known of the thread's values: `None` if this process has not met the thread or found that there is none."""
         seen = self._seen.get((address.thread_id, address.user))
         if seen is None:
             return None
         index = self._indexes.get(address.thread_id)
-        if index is None or index.basis.incarnation != seen.incarnation:
+        if index is None or not same_log(index.basis, seen):
             index = await self._refresh(address.thread_id, address.user)
         return index
 
@@ -119,7 +124,7 @@ class Core:
         page = await self._digests(thread_id, index.basis.next_value if index is not None else 0)
         if page.basis is None or (seen is not None and page.basis.incarnation != seen.incarnation):
             raise deleted(thread_id)
-        if index is not None and not _same_log(index.basis, page.basis):
+        if index is not None and not same_log(index.basis, page.basis):
             index, page = None, await self._digests(thread_id, 0)
         if page.basis is None:
             raise deleted(thread_id)
@@ -145,7 +150,7 @@ class Core:
     def _index_for_reading(self, thread_id: str, basis: Basis) -> ThreadIndex:
         """The thread's index, begun anew if it was of another log."""
         index = self._indexes.get(thread_id)
-        if index is None or not _same_log(index.basis, basis):
+        if index is None or not same_log(index.basis, basis):
             return ThreadIndex(basis)
         if basis.next_value > index.basis.next_value:
             index.basis = basis
@@ -163,7 +168,7 @@ class Core:
         page = await self._try(lambda: self._storage.checkpoints(query))
         if page.basis is None:
             return None, None
-        return page.basis.incarnation, page.checkpoints[0].checkpoint_id if page.checkpoints else None
+        return page.basis.incarnation, page.checkpoints[0].checkpoint_id if page.checkpoints else page.basis.epoch
 
     def _metadata(self, metadata: Mapping[str, Any] | None, name: str = "metadata") -> bytes:
         if metadata is not None and not isinstance(metadata, Mapping):
@@ -213,19 +218,27 @@ def too_busy(thread_id: str) -> TransientStorageError:
     )
 
 
-def _same_log(known: Basis, now: Basis) -> bool:
+def same_log(known: Basis, now: Basis) -> bool:
     return known.incarnation == now.incarnation and known.epoch == now.epoch
 
 
 def checked_limit(limit: int | None, name: str = "limit") -> int | None:
     """`limit` if it can be one: a count, or `None` for no limit."""
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise ConfigError(f"{name} must be 0 or more, or None for all; got {limit!r}")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit <= MAX_LIMIT):
+        raise ConfigError(f"{name} must be from 0 to {MAX_LIMIT:,}, or None for all; got {limit!r:.60}")
     return limit
+
+
+def checked_search(search: str | None) -> str | None:
+    """What to look for, folded; `None` for everything."""
+    if search is not None and not isinstance(search, str):
+        raise ConfigError(f"search must be text, not {type(search).__name__}")
+    return folded(search) if search else None
 
 
 async def pause(seconds: float) -> None:
     if inline.get():
-        time.sleep(seconds)
+        # A sync caller drives this coroutine: there is no loop to block.
+        time.sleep(seconds)  # noqa: ASYNC251
     else:
         await asyncio.sleep(seconds)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from clew.checkpointer.core import Core, pause
 from clew.errors import ClewError, ConfigError, LeaseError
 from clew.ids import new_id
-from clew.model.config import Address, Config, read_config
+from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
 
 _held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
@@ -34,13 +34,16 @@ class Lease:
     """
 
     def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
-        if ttl <= 0:
-            raise ConfigError(f"a lease needs a ttl of more than 0 seconds; got {ttl}")
+        for name, seconds in (("ttl", ttl), ("wait", wait)):
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
+                raise ConfigError(f"{name} must be a number of seconds; got {seconds!r:.60}")
+        if ttl == 0:
+            raise ConfigError("a lease needs a ttl of more than 0 seconds")
         self._core = core
         self._address = address
         self._ttl = ttl
         self._wait = wait
-        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self.holder = checked_text("holder", holder) if holder else f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
         self._record: LeaseRecord | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.core import checked_limit
+from clew.checkpointer.core import checked_limit, checked_search
 from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import message_of, message_records
 from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, CorruptRecordError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
-from clew.model.config import Address, Config, read_config
-from clew.model.message import Message, folded
+from clew.model.config import Address, Config, checked_text, read_config
+from clew.model.message import Message
 from clew.model.queries import MessageQuery
 from clew.model.records import MessageRecord
 
@@ -52,7 +52,9 @@ class MessageMethods(Saving):
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
         """One message, or `None`."""
         address = read_config(config)
-        query = MessageQuery(thread_id=address.thread_id, user=address.user, message_id=message_id)
+        query = MessageQuery(
+            thread_id=address.thread_id, user=address.user, message_id=checked_text("message_id", message_id)
+        )
         records = await self._try(lambda: self._storage.messages(query))
         return self._message(address, records[0]) if records else None
 
@@ -61,13 +63,11 @@ class MessageMethods(Saving):
     ) -> list[Message]:
         """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
         address = read_config(config)
-        if search is not None and not isinstance(search, str):
-            raise ConfigError(f"search must be text, not {type(search).__name__}")
         checked_limit(offset, "offset")
         query = MessageQuery(
             thread_id=address.thread_id,
             user=address.user,
-            search=folded(search) if search else None,
+            search=checked_search(search),
             offset=offset or 0,
             limit=checked_limit(limit),
         )
@@ -77,7 +77,8 @@ class MessageMethods(Saving):
     async def adelete_message(self, config: Config | str, message_id: str) -> bool:
         """Remove one message; says whether it was there."""
         address = read_config(config)
-        return (await self._remove(address, Removal(messages=(message_id,)))).removed > 0
+        removal = Removal(messages=(checked_text("message_id", message_id),))
+        return (await self._remove(address, removal)).removed > 0
 
     aget_messages = alist_messages
 

@@ -77,6 +77,8 @@ class OperationMethods(Sweeping):
 
         With `dry_run` nothing is removed; the report says what would be.
         """
+        if not isinstance(policy, RetentionPolicy):
+            raise ConfigError(f"acleanup takes a clew.RetentionPolicy, not {type(policy).__name__}")
         threads = checkpoints = size = 0
         async for record in self._each_thread(config, progress):
             gone = due(await self._checkpoints(record, detail="body"), policy, self._clock.now())
@@ -217,6 +219,6 @@ class OperationMethods(Sweeping):
 def _with_messages(state: Any, messages: list[Message]) -> dict[str, Any]:
     if state is not None and not isinstance(state, dict):
         raise ConfigError(
-            f"the state is a {type(state).__name__}: pass rebuild=, a function of the state and the messages that makes the new one"
+            f"the state is a {type(state).__name__}: pass rebuild=, which makes the new state from it and the messages"
         )
     return {**(state or {}), "messages": [message.to_dict() for message in messages]}

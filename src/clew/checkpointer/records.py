@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from clew.codec.state import StateCodec
 from clew.errors import ConfigError
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
+from clew.model.config import checked_text
 from clew.model.message import Message, folded
 from clew.model.records import CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.thread import ThreadInfo
@@ -44,7 +46,7 @@ def message_records(
     run_id: str | None,
 ) -> tuple[MessageRecord, ...]:
     """Messages as they are stored. `metadata` is added to each one's own; `run_id` goes to those without one."""
-    if isinstance(messages, (Message, Mapping, str)):
+    if isinstance(messages, (Message, Mapping, str)) or not isinstance(messages, Iterable):
         raise ConfigError(f"messages must be a list of messages, not one {type(messages).__name__}")
     return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in enumerate(messages)])
 
@@ -56,9 +58,8 @@ def _message_record(
         message = Message.from_dict(message)
     elif not isinstance(message, Message):
         raise ConfigError(f"messages[{at}] must be a clew.Message or a mapping, not {type(message).__name__}")
-    if not isinstance(message.message_id, str) or not message.message_id:
-        raise ConfigError(f"messages[{at}].message_id must be text that is not empty; got {message.message_id!r:.60}")
-    if message.run_id is None and run_id is not None or metadata:
+    _check_message(message, f"messages[{at}]")
+    if (message.run_id is None and run_id is not None) or metadata:
         message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
     content = {
         "role": message.role,
@@ -79,6 +80,27 @@ def _message_record(
     )
 
 
+def _check_message(message: Message, name: str) -> None:
+    checked_text(f"{name}.message_id", message.message_id)
+    if message.run_id is not None:
+        checked_text(f"{name}.run_id", message.run_id)
+    for field, kinds, wanted in _MESSAGE_FIELDS:
+        value = getattr(message, field)
+        if not isinstance(value, kinds):
+            raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {value!r:.60}")
+    if message.created_at.tzinfo is None:
+        raise ConfigError(f"{name}.created_at has no time zone; datetime.now(UTC) has one")
+
+
+_MESSAGE_FIELDS: Final[tuple[tuple[str, tuple[type, ...], str], ...]] = (
+    ("role", (str,), "text"),
+    ("content", (str, list, tuple), "text or a list of blocks"),
+    ("tool_calls", (list, tuple), "a tuple"),
+    ("metadata", (Mapping,), "a mapping"),
+    ("created_at", (datetime,), "a datetime"),
+)
+
+
 def message_of(codec: StateCodec, record: MessageRecord) -> Message:
     content = codec.unpack(record.data)
     return Message(**{**content, "message_id": record.message_id, "tool_calls": tuple(content["tool_calls"])})
@@ -90,6 +112,12 @@ def thread_text(info: ThreadInfo) -> str:
 
 
 def thread_data(codec: StateCodec, info: ThreadInfo) -> bytes:
+    if info.thread_name is not None and not isinstance(info.thread_name, str):
+        raise ConfigError(f"thread_name must be text, not {type(info.thread_name).__name__}")
+    if isinstance(info.tags, str) or not all(isinstance(tag, str) for tag in info.tags):
+        raise ConfigError(f"tags must be a list of texts; got {info.tags!r:.60}")
+    if not isinstance(info.metadata, Mapping):
+        raise ConfigError(f"metadata must be a mapping, not {type(info.metadata).__name__}")
     described = {"thread_name": info.thread_name, "tags": list(info.tags), "metadata": dict(info.metadata)}
     return codec.pack(described, name="thread")
 

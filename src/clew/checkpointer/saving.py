@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from clew.checkpointer.core import STALE_ATTEMPTS, Core, too_busy
+from clew.checkpointer.core import STALE_ATTEMPTS, Core, same_log, too_busy
 from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import checkpoint_metadata
 from clew.codec.index import ThreadIndex, View
@@ -19,14 +19,14 @@ from clew.model.checkpoint import Checkpoint, CheckpointMetadata
 from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import ANY_USER, Address
 from clew.model.queries import CheckpointPage, CheckpointQuery, Detail, ValueQuery
-from clew.model.records import CheckpointRecord, MessageRecord, ValueRow
+from clew.model.records import Basis, CheckpointRecord, MessageRecord, ValueRow
 from clew.storage.offload import inline
 from clew.storage.protocol import StaleBasisError
+from clew.upkeep.compaction import MERGE_FROM, rows_to_merge, small_rows_at_the_end
 
-MERGE_FROM = 32
-"""So many small rows of values at the end of a thread's log are merged into one."""
-SMALL_ROW = 8192
-"""A row with less data than this is small."""
+
+class OldViewError(Exception):
+    """The checkpoint to change was read from a log that is not the thread's any more: read it again. Never reaches users."""
 
 
 class Saving(Core):
@@ -45,16 +45,21 @@ class Saving(Core):
         node_name: str | None = None,
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
+        log: Basis | None = None,
     ) -> Checkpoint:
-        """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout."""
+        """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout.
+
+        What `encode` gives may refer to values of `log`: if that is not the thread's log any more, OldViewError.
+        """
         packed_metadata = self._metadata(metadata)
-        commit_id = new_id()
         at = self._clock.now()
         for _ in range(STALE_ATTEMPTS):
             index = await self._index_for_writing(address)
+            if log is not None and (index is None or not same_log(index.basis, log)):
+                raise OldViewError
             encoded = encode(index)
             commit = Commit(
-                commit_id=commit_id,
+                commit_id=checkpoint_id,
                 thread_id=address.thread_id,
                 user=address.user,
                 at=at,
@@ -118,10 +123,11 @@ class Saving(Core):
 
     async def _merge(self, thread_id: str, index: ThreadIndex, loose: tuple[int, ...]) -> None:
         """Put one row in the place of the small rows that begin with `loose`. Saving goes on without it if it fails."""
-        query = ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=((loose[0], loose[-1] + 1),), data=True)
+        ranges = ((max(loose[0] - 1, 0), loose[-1] + 1),)
+        query = ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=ranges, data=True)
         try:
             page = await self._try(lambda: self._storage.values(query))
-            rows = [row for row in page.rows if row.first in set(loose) and row.first >= page.fixed_before]
+            rows = _neighbours(rows_to_merge(page.rows, loose, page.fixed_before))
             if page.basis is None or len(rows) < 2:
                 return
             commit = Commit(
@@ -149,7 +155,7 @@ class Saving(Core):
         if page.basis is not None:
             index = self._index_for_reading(address.thread_id, page.basis)
             if not index.views:
-                index.loose = _small_rows_at_the_end(page.rows)
+                index.loose = small_rows_at_the_end(page.rows)
             index.learn(page.rows)
             index.views[address.namespace] = View(
                 checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=memo
@@ -189,22 +195,22 @@ class Saving(Core):
         with _naming(address, record):
             return checkpoint_metadata(self._codec, address.thread_id, record)
 
-    def _known_view(self, address: Address) -> View | None:
-        """The checkpoint to change, if this process has just written or loaded it."""
+    def _known_view(self, address: Address) -> tuple[View, Basis] | None:
+        """The checkpoint to change, if this process has just written or loaded it, and the log that it refers to."""
         index = self._indexes.get(address.thread_id)
         view = index.views.get(address.namespace) if index is not None else None
-        if view is None or address.checkpoint_id not in (None, view.checkpoint_id):
+        if index is None or view is None or address.checkpoint_id not in (None, view.checkpoint_id):
             return None
-        return view
+        return view, index.basis
 
-    async def _view_to_edit(self, address: Address) -> View | None:
+    async def _view_to_edit(self, address: Address) -> tuple[View, Basis] | None:
         page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="body")
-        if not page.checkpoints:
+        if not page.checkpoints or page.basis is None:
             if address.checkpoint_id is not None:
                 raise gone(address)
             return None
         record = page.checkpoints[0]
-        return View(checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=None)
+        return View(checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=None), page.basis
 
     async def _rows_to_edit(self, address: Address, body: bytes) -> tuple[ValueRow, ...]:
         needed = self._codec.needed_to_edit(body)
@@ -234,13 +240,12 @@ def gone(address: Address) -> ConflictError:
     )
 
 
-def _small_rows_at_the_end(rows: tuple[ValueRow, ...]) -> tuple[int, ...]:
-    small: list[int] = []
-    for row in reversed(rows):
-        if len(row.data) >= SMALL_ROW:
-            break
-        small.append(row.first)
-    return tuple(reversed(small))
+def _neighbours(rows: list[ValueRow]) -> list[ValueRow]:
+    """The last of `rows` that lie side by side: between the others are rows of other writers, whose numbers they keep."""
+    start = len(rows) - 1
+    while start > 0 and rows[start - 1].end == rows[start].first:
+        start -= 1
+    return rows[max(start, 0) :]
 
 
 @contextmanager
@@ -249,9 +254,13 @@ def _naming(address: Address, record: CheckpointRecord) -> Iterator[None]:
     try:
         yield
     except CorruptRecordError as error:
-        raise CorruptRecordError(
-            f"checkpoint {record.checkpoint_id!r} of thread {address.thread_id!r} is damaged: {error}; the others "
-            f"are not affected (alist_checkpoints names them), and arepair makes a new one from the messages",
-            thread_id=address.thread_id,
-            checkpoint_id=record.checkpoint_id,
-        ) from error
+        raise damaged(address, record.checkpoint_id, error) from error
+
+
+def damaged(address: Address, checkpoint_id: str | None, error: CorruptRecordError) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"checkpoint {checkpoint_id!r} of thread {address.thread_id!r} is damaged: {error}; the others "
+        f"are not affected (alist_checkpoints names them), and arepair makes a new one from the messages",
+        thread_id=address.thread_id,
+        checkpoint_id=checkpoint_id,
+    )

@@ -9,13 +9,13 @@ from typing import Any, Final
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, too_busy
 from clew.checkpointer.records import checkpoint_info, message_records
-from clew.checkpointer.saving import Saving
+from clew.checkpointer.saving import OldViewError, Saving, damaged
 from clew.codec.rows import OpenRows
-from clew.errors import ConfigError, ConflictError
+from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, OnConflict, Removal
-from clew.model.config import Address, Config, read_config
+from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.message import Message
 
 
@@ -70,16 +70,17 @@ class StateMethods(Saving):
         address = read_config(config)
         edited = partial(
             self._codec.edit,
-            set=dict(set or {}),
-            append={name: list(items) for name, items in (append or {}).items()},
+            set=_checked_changes(set, "set"),
+            append={name: _checked_items(items, name) for name, items in _checked_changes(append, "append").items()},
             remove=[remove] if isinstance(remove, str) else list(remove),
         )
         checkpoint_id = new_id()
-        view = self._known_view(address)
+        known = self._known_view(address)
         for _ in range(STALE_ATTEMPTS):
-            view = view or await self._view_to_edit(address)
-            body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view is not None else (None, ())
+            found = known or await self._view_to_edit(address)
+            view, log = found if found is not None else (None, None)
             try:
+                body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view else (None, ())
                 return await self._save(
                     address,
                     partial(edited, body, rows),
@@ -87,11 +88,21 @@ class StateMethods(Saving):
                     checkpoint_id=checkpoint_id,
                     parent=view.checkpoint_id if view is not None else None,
                     on_conflict="branch" if address.checkpoint_id else "reject",
+                    log=log,
                 )
+            except OldViewError:
+                known = None
+            except CorruptRecordError as error:
+                # What this process knew may have been removed by another; what was just read is damaged.
+                if known is None:
+                    raise damaged(address, view.checkpoint_id if view else None, error) from error
+                known = None
             except ConflictError as error:
                 if type(error) is not ConflictError or address.checkpoint_id:
                     raise
-                view = None
+                # Mostly it was this process that moved the head: going on from there without a read keeps turns fair.
+                newer = self._known_view(address)
+                known = newer if newer and view and newer[0].checkpoint_id != view.checkpoint_id else None
         raise too_busy(address.thread_id)
 
     async def aput_checkpoint(
@@ -131,7 +142,12 @@ class StateMethods(Saving):
     ) -> list[CheckpointInfo]:
         """Checkpoints of the thread, newest first, without their states. `before` is a checkpoint's id."""
         address = read_config(config)
-        page = await self._page(address, limit=checked_limit(limit), before=before, run_id=run_id)
+        page = await self._page(
+            address,
+            limit=checked_limit(limit),
+            before=None if before is None else checked_text("before", before),
+            run_id=None if run_id is None else checked_text("run_id", run_id),
+        )
         return [checkpoint_info(self._codec, address.thread_id, record) for record in page.checkpoints]
 
     async def aget_history(self, config: Config | str, limit: int | None = 10) -> list[Checkpoint]:
@@ -192,8 +208,9 @@ class StateMethods(Saving):
             parent=address.checkpoint_id or HEAD,
             on_conflict=on_conflict,
             messages=message_records(self._codec, messages, None, address.run_id) if messages else (),
-            node_name=_checked(node_name, str, "node_name"),
-            step=_checked(step, int, "step"),
+            # An empty name is one, too.
+            node_name=checked_text("node_name", node_name) if node_name else _checked(node_name, str, "node_name"),
+            step=_checked_step(step),
             metadata=metadata,
         )
 
@@ -202,3 +219,22 @@ def _checked(value: Any, kind: type, name: str) -> Any:
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise ConfigError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}: {value!r:.60}")
     return value
+
+
+def _checked_step(step: int | None) -> int | None:
+    _checked(step, int, "step")
+    if step is not None and not -(1 << 63) <= step < 1 << 63:
+        raise ConfigError(f"step must fit into 64 bits; got {step!r:.60}")
+    return step
+
+
+def _checked_changes(changes: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    if changes is not None and not isinstance(changes, Mapping):
+        raise ConfigError(f"{name} must be a mapping of fields, not {type(changes).__name__}")
+    return dict(changes or {})
+
+
+def _checked_items(items: Iterable[Any], name: str) -> list[Any]:
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise ConfigError(f"append[{name!r}] must be a list of what to append, not one {type(items).__name__}")
+    return list(items)

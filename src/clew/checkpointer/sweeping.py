@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+from clew.checkpointer.saving import Saving
 from clew.errors import ConflictError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
@@ -12,7 +13,6 @@ from clew.model.config import ANY_USER, Address, Config, User, read_config
 from clew.model.queries import CheckpointQuery, Detail, ThreadQuery, ValuePage, ValueQuery
 from clew.model.records import CheckpointRecord, ThreadRecord
 from clew.model.reports import Progress
-from clew.checkpointer.saving import Saving
 from clew.upkeep import compaction
 
 PAGE = 500

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.core import checked_limit
+from clew.checkpointer.cache import Key
+from clew.checkpointer.core import checked_limit, checked_search
+from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import thread_data, thread_info, thread_text
 from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, PermissionDeniedError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal, ThreadFields
-from clew.model.config import ANY_USER, Config, User, read_config, read_user, user_of
-from clew.model.message import folded
+from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, read_user, user_of
 from clew.model.queries import ThreadQuery
 from clew.model.records import ThreadRecord
 from clew.model.thread import ThreadInfo
@@ -40,17 +41,19 @@ class ThreadMethods(Saving):
                 f"only clew.ANY_USER may give thread {address.thread_id!r} to another user",
                 thread_id=address.thread_id,
             )
+        data = thread_data(self._codec, info)
         await self._apply_plain(
             Commit(
                 commit_id=new_id(),
                 thread_id=address.thread_id,
                 user=address.user,
                 at=self._clock.now(),
+                fence=held_token(self, address.thread_id),
                 thread=ThreadFields(
                     text=thread_text(info),
-                    data=thread_data(self._codec, info),
-                    run_id=info.run_id or address.run_id,
-                    user_id=owner if isinstance(owner, str) else None,
+                    data=data,
+                    run_id=address.run_id if info.run_id is None else checked_text("run_id", info.run_id),
+                    user_id=owner if isinstance(owner, str) else await self._owner(address),
                 ),
             )
         )
@@ -73,7 +76,7 @@ class ThreadMethods(Saving):
         checked_limit(offset, "offset")
         query = ThreadQuery(
             user=read_user(config),
-            search=folded(search) if search else None,
+            search=checked_search(search),
             offset=offset or 0,
             limit=checked_limit(limit),
         )
@@ -99,14 +102,13 @@ class ThreadMethods(Saving):
     async def aput_state_cache(self, config: Config | str, state: Any) -> None:
         """Keep `state` in this process for the running execution. It is not durable, and the next save outdates it."""
         address = read_config(config)
-        key = address.thread_id, address.namespace
-        self._cache.put(key, self._codec.pack(state, name="state"), address.user, await self._version(address))
+        packed = self._codec.pack(state, name="state")
+        self._cache.put(_cache_key(address), packed, await self._version(address))
 
     async def aget_state_cache(self, config: Config | str) -> Any | None:
         """The cached state, or `None` if there is none, it is too old, or the thread was saved since by any process."""
         address = read_config(config)
-        key = address.thread_id, address.namespace
-        packed = self._cache.get(key, address.user, await self._version(address))
+        packed = self._cache.get(_cache_key(address), await self._version(address))
         return None if packed is None else self._codec.unpack(packed)
 
     async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
@@ -115,7 +117,7 @@ class ThreadMethods(Saving):
         records = await self._threads(ThreadQuery(user=user, limit=checked_limit(limit)))
         warmed = 0
         for record in records:
-            config = {"thread_id": record.thread_id, "user_id": user}
+            config = {"thread_id": record.thread_id, "user_id": record.user_id}
             loaded = await self._load(read_config(config))
             if loaded is not None:
                 await self.aput_state_cache(config, loaded[1])
@@ -126,5 +128,16 @@ class ThreadMethods(Saving):
     get_state_cache = blocking(aget_state_cache)
     warm = blocking(awarm)
 
+    async def _owner(self, address: Address) -> str | None:
+        """Whose the thread is, or will be: describing it takes nobody's thread away."""
+        records = await self._threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
+        if records:
+            return records[0].user_id
+        return address.user if isinstance(address.user, str) else None
+
     async def _threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await self._try(lambda: self._storage.threads(query))
+
+
+def _cache_key(address: Address) -> Key:
+    return address.thread_id, address.namespace, address.user

@@ -27,8 +27,9 @@ class TravelMethods(Saving):
         target = read_config({"thread_id": new_id() if thread_id is None else thread_id}).thread_id
         if target == address.thread_id:
             raise ConfigError(f"a fork needs a thread of its own; {target!r} is the source")
+        checkpoint_id = new_id()
         commit = Commit(
-            commit_id=new_id(),
+            commit_id=checkpoint_id,
             thread_id=target,
             user=address.user,
             at=self._clock.now(),
@@ -36,7 +37,7 @@ class TravelMethods(Saving):
                 thread_id=address.thread_id,
                 namespace=address.namespace,
                 checkpoint_id=address.checkpoint_id,
-                as_checkpoint_id=new_id(),
+                as_checkpoint_id=checkpoint_id,
             ),
         )
         await self._apply(commit)

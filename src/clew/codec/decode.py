@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import msgspec
@@ -63,7 +63,7 @@ class Decoding:
         """All runs of a sequence, those in its spine first."""
         if not node.spine:
             return node.runs
-        spine = [run for part in self._contents(node.spine, single=True) for run in read_runs(memoryview(part))]
+        spine = [run for part in self._contents(node.spine, single=True) for run in read_runs(part)]
         return (*spine, *node.runs)
 
     def content(self, node: Sequence) -> bytes:
@@ -89,7 +89,7 @@ class Decoding:
             start=len(header(node.container.shape, node.count)),
             node=item,
             covers=ranges_of(runs),
-            numbers=[number for first, count in runs for number in range(first, first + count)],
+            numbers=list(chain.from_iterable([range(first, first + count) for first, count in runs])),
             ends=list(accumulate(lengths)),
             items=list(accumulate(items)),
             runs=runs,
@@ -120,7 +120,7 @@ class Decoding:
             return self._packer.revive_with(self._decoder, node.container.tag, memoryview(inner))
         return self._decoder.decode(inner)
 
-    def _contents(self, runs: Runs, *, single: bool = False) -> list[bytes]:
+    def _contents(self, runs: Runs, *, single: bool = False) -> list[memoryview]:
         """What the values of `runs` hold, in order; `single` gives one part for each value."""
         if single:
             runs = tuple((number, 1) for first, count in runs for number in range(first, first + count))

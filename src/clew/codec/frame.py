@@ -32,9 +32,9 @@ _RAW_CRC, _ZSTD_CRC = zlib.crc32(bytes([_RAW_KIND])), zlib.crc32(bytes([_ZSTD_KI
 _local = threading.local()
 
 
-def seal(content: bytes, *, level: int = 1) -> bytes:
+def seal(content: bytes, *, level: int = 1, compress_from: int = COMPRESS_FROM) -> bytes:
     """`content` in a frame, compressed where that makes it smaller."""
-    if len(content) >= COMPRESS_FROM:
+    if len(content) >= compress_from:
         packed = _compressor(level).compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
         if len(packed) < len(content):
             return _HEADER.pack(MAGIC, _ZSTD_KIND, zlib.crc32(packed, _ZSTD_CRC)) + packed

@@ -1,17 +1,18 @@
 """Value rows: the values of one commit in one record, and how rows are merged.
 
-The content of a row is a directory (for each value its length and how many items it holds, as varints), then the
-values themselves, one after the other.
+The content of a row is the length of its directory (a varint), the directory, and the values themselves, one after the
+other. The directory is a msgpack array: the values' lengths, and how many items each holds (nil if each holds one).
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from clew.codec.frame import seal, unseal
@@ -20,7 +21,9 @@ from clew.errors import CorruptRecordError
 from clew.model.records import Range, ValueRow
 
 DIGEST_SIZE: Final = 16
-MERGE_LEVEL: Final = 3
+COMPRESS_FROM: Final = 2048
+"""A shorter row is compressed when it is merged: that gains more, costs less, and reads faster until then."""
+MERGE_LEVEL: Final = 1
 """How hard rows are compressed that are written anew while work goes on."""
 Kind = Literal[b"items", b"piece", b"spine"]
 
@@ -63,53 +66,82 @@ def hollow_row(row: ValueRow, unused: Iterable[Range]) -> ValueRow:
 
 
 def _row(first: int, values: Sequence[tuple[bytes, int]], digests: bytes, *, level: int) -> ValueRow:
-    directory = b"".join([varint(len(content)) + varint(items) for content, items in values])
-    content = directory + b"".join([content for content, _ in values])
-    return ValueRow(first=first, count=len(values), digests=digests, data=seal(content, level=level))
+    lengths, items = [len(content) for content, _ in values], [held for _, held in values]
+    directory = msgspec.msgpack.encode([lengths, None if items.count(1) == len(items) else items])
+    content = b"".join([varint(len(directory)), directory, *[content for content, _ in values]])
+    data = seal(content, level=level, compress_from=COMPRESS_FROM)
+    return ValueRow(first=first, count=len(values), digests=digests, data=data)
+
+
+_directories: Final = msgspec.msgpack.Decoder(tuple[list[int], list[int] | None])
 
 
 class OpenRow:
     """A row whose directory has been read."""
 
-    __slots__ = ("_content", "ends", "first", "items")
+    __slots__ = ("_content", "_ends", "end", "first", "items", "lengths")
 
     def __init__(self, row: ValueRow) -> None:
-        self.first = row.first
         content = unseal(row.data)
-        lengths, self.items, at = _directory(content, row.count)
-        self.ends = list(accumulate(lengths, initial=at))
+        size, at = read_varint(content, 0)
+        try:
+            lengths, items = _directories.decode(content[at : at + size])
+        except msgspec.DecodeError as error:
+            raise CorruptRecordError(f"the directory of a stored row of values is damaged: {error}") from error
+        self.first, self.end = row.first, row.end
+        self.lengths = lengths
+        self.items = items if items is not None else [1] * len(lengths)
+        self._ends = list(accumulate(lengths, initial=at + size))
         self._content = content
-        if self.ends[-1] != len(content):
-            raise CorruptRecordError("a stored row of values is not as long as its directory says")
+        if len(lengths) != row.count or len(self.items) != row.count or self._ends[-1] != len(content):
+            raise CorruptRecordError("a stored row of values is not what its directory says")
 
-    def slice(self, first: int, end: int) -> bytes:
+    def slice(self, first: int, end: int) -> memoryview:
         """The contents of values `first` up to `end`, put together; both within this row."""
-        return self._content[self.ends[first - self.first] : self.ends[end - self.first]]
+        return memoryview(self._content)[self._ends[first - self.first] : self._ends[end - self.first]]
 
     def contents(self) -> list[tuple[bytes, int]]:
         """Each value's content with its number of items."""
+        ends = self._ends
         return [
-            (self._content[start:end], items)
-            for start, end, items in zip(self.ends[:-1], self.ends[1:], self.items, strict=True)
+            (self._content[start:end], items) for start, end, items in zip(ends[:-1], ends[1:], self.items, strict=True)
         ]
 
 
-def _directory(content: bytes, count: int) -> tuple[list[int], list[int], int]:
-    lengths, items, at = [], [], 0
-    for _ in range(count):
-        length, at = read_varint(content, at)
-        held, at = read_varint(content, at)
-        lengths.append(length)
-        items.append(held)
-    return lengths, items, at
-
-
 class OpenRows:
-    """Rows of one thread, to read values from by number. Rows are opened when they are first needed."""
+    """Rows of one thread, to read values from by number. Rows are opened when they are first needed.
+
+    Where rows overlap, the later one counts: a fork reads the values up to the fork in rows of its source's log that
+    may go on beyond it, and what comes then in its own.
+    """
 
     def __init__(self, rows: Iterable[ValueRow]) -> None:
         self._rows: list[ValueRow | OpenRow] = list(rows)
         self._firsts = [row.first for row in self._rows]
+
+    def read(self, first: int, count: int) -> list[memoryview]:
+        """The contents of `count` values from `first`, in as few parts as they lie in. CorruptRecordError if one is missing."""
+        return [row.slice(low, high) for row, low, high in self._parts(first, count)]
+
+    def measures(self, first: int, count: int) -> tuple[list[int], list[int]]:
+        """The lengths and the item counts of `count` values from `first`."""
+        lengths: list[int] = []
+        items: list[int] = []
+        for row, low, high in self._parts(first, count):
+            start, stop = low - row.first, high - row.first
+            lengths += row.lengths[start:stop]
+            items += row.items[start:stop]
+        return lengths, items
+
+    def _parts(self, first: int, count: int) -> Iterator[tuple[OpenRow, int, int]]:
+        end, at = first + count, bisect_right(self._firsts, first) - 1
+        while first < end:
+            row = self._open(at) if 0 <= at < len(self._rows) else None
+            if row is None or not row.first <= first < row.end:
+                raise CorruptRecordError(f"value {first} is missing", values=(first, first + 1))
+            stop = min(end, row.end, *self._firsts[at + 1 : at + 2])
+            yield row, first, stop
+            first, at = stop, at + 1
 
     def _open(self, at: int) -> OpenRow:
         row = self._rows[at]
@@ -122,29 +154,3 @@ class OpenRows:
                 ) from error
             return opened
         return row
-
-    def read(self, first: int, count: int) -> list[bytes]:
-        """The contents of `count` values from `first`, in as few parts as they lie in. CorruptRecordError if one is missing."""
-        parts, end = [], first + count
-        at = bisect_right(self._firsts, first) - 1
-        while first < end:
-            row = self._open(at) if 0 <= at < len(self._rows) else None
-            if row is None or not row.first <= first < row.first + len(row.items):
-                raise CorruptRecordError(f"value {first} is missing", values=(first, first + 1))
-            stop = min(end, row.first + len(row.items))
-            parts.append(row.slice(first, stop))
-            first, at = stop, at + 1
-        return parts
-
-    def measures(self, first: int, count: int) -> tuple[list[int], list[int]]:
-        """The lengths and the item counts of `count` values from `first`."""
-        lengths: list[int] = []
-        items: list[int] = []
-        end, at = first + count, bisect_right(self._firsts, first) - 1
-        while first < end:
-            row = self._open(at)
-            low, high = first - row.first, min(end - row.first, len(row.items))
-            lengths += [b - a for a, b in zip(row.ends[low:high], row.ends[low + 1 : high + 1], strict=True)]
-            items += row.items[low:high]
-            first, at = row.first + high, at + 1
-        return lengths, items

@@ -9,12 +9,38 @@ from clew.codec.rows import hollow_row, merge_rows
 from clew.errors import CorruptRecordError
 from clew.model.records import Range, ValueRow
 
+MERGE_FROM = 32
+"""So many small rows of values at the end of a thread's log are merged into one while work goes on."""
+SMALL_ROW = 8 << 10
+"""A row with less data than this is small."""
+GROWING_ROW = 96 << 10
+"""A merged row with less data than this grows by the next ones, because few large rows are read faster than many."""
 MERGED_VALUES = 4096
 """A compacted row holds at most so many values."""
 MERGED_BYTES = 192 << 10
 """Rows are merged until their data is about so long."""
 LEVEL = 12
 """How hard compacted rows are compressed."""
+
+
+def small_rows_at_the_end(rows: Sequence[ValueRow]) -> tuple[int, ...]:
+    """The first numbers of the small rows after the last large one."""
+    small: list[int] = []
+    for row in reversed(rows):
+        if len(row.data) >= SMALL_ROW:
+            break
+        small.append(row.first)
+    return tuple(reversed(small))
+
+
+def rows_to_merge(rows: Sequence[ValueRow], loose: Sequence[int], fixed_before: int) -> list[ValueRow]:
+    """The rows that begin with the numbers `loose`, and the one before them if it is still growing."""
+    wanted = set(loose)
+    return [
+        row
+        for row in rows
+        if row.first >= fixed_before and (row.first in wanted or (row.end == loose[0] and len(row.data) < GROWING_ROW))
+    ]
 
 
 def merged(rows: Sequence[ValueRow], fixed_before: int) -> Iterator[tuple[ValueRow, int]]:

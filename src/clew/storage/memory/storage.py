@@ -1,0 +1,281 @@
+"""The memory storage: applies commits and answers queries, under one lock."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from clew.errors import ClewError, ConflictError, LeaseError
+from clew.model.commit import Applied, Commit, Removal
+from clew.model.config import ANY_USER, User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    Totals,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, CheckpointRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.memory.decisions import (
+    adds,
+    check_basis,
+    check_first,
+    check_new_owner,
+    check_owner,
+    overlapping,
+    parent_of_new,
+    rows_after_merge,
+    rows_after_removal,
+)
+from clew.storage.memory.thread import Thread, info, size_of
+from clew.storage.protocol import Capabilities
+
+
+class MemoryStorage:
+    """A storage that lives as long as the object. Safe in any number of OS threads; its coroutines never suspend."""
+
+    capabilities = Capabilities(name="memory", durable=False, suspends=False, shares_forks=True)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: dict[str, Thread] = {}
+        self._leases: dict[str, LeaseRecord] = {}
+        self._created = 0
+        self._token = 0
+
+    async def setup(self) -> None:
+        """Nothing to make ready."""
+
+    async def close(self) -> None:
+        """Nothing to let go of: what was stored stays until the object goes."""
+
+    async def ping(self) -> None:
+        """Always answers."""
+
+    async def reclaim(self) -> None:
+        """Nothing to give back: what is removed is freed at once."""
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        with self._lock:
+            return [self._outcome(commit) for commit in commits]
+
+    def _outcome(self, commit: Commit) -> Applied | ClewError:
+        try:
+            return self._apply(commit)
+        except ClewError as error:
+            return error
+
+    def _apply(self, commit: Commit) -> Applied:
+        existing = self._threads.get(commit.thread_id)
+        if existing:
+            check_owner(existing, commit.user)
+            if commit.commit_id in existing.lasting_receipts or commit.commit_id in existing.recent_receipts:
+                return existing.outcome(commit, repeated=True)
+        removal = commit.remove or Removal()
+        kept = None if removal.thread else existing
+        check_basis(existing, commit)
+        if commit.fork is None:
+            check_first(commit, kept.next_value if kept else 0)
+        self._check_fence(commit)
+        if kept is None and not adds(commit):
+            return Applied(basis=None, removed=self._delete(existing))
+        source = self._fork_source(commit, kept)
+        thread = kept or self._new_thread(commit, source)
+        rows = rows_after_removal(thread, removal) if kept else thread.rows
+        new_rows = [commit.values] if commit.values else []
+        merged = rows_after_merge(thread, rows + new_rows, commit.merge) if commit.merge else None
+        parent_id = parent_of_new(thread, commit)
+        check_new_owner(thread, commit)
+        # Everything is decided: from here on nothing fails.
+        removed = thread.remove(removal, rows) if kept else self._delete(existing)
+        if source:
+            source[0].log.forks.append(thread.log)
+        thread.sequence += 1
+        thread.updated_at = max(thread.updated_at, commit.at)
+        if commit.values:
+            thread.append(commit.values)
+        if merged is not None:
+            thread.replace_rows(merged)
+        thread.add(commit, parent_id)
+        thread.remember(commit)
+        self._threads[commit.thread_id] = thread
+        return thread.outcome(commit, removed=removed)
+
+    def _check_fence(self, commit: Commit) -> None:
+        last = self._leases.get(commit.thread_id)
+        if commit.fence is not None and (last is None or last.token != commit.fence):
+            message = (
+                f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one; take it again"
+            )
+            raise LeaseError(message, thread_id=commit.thread_id, fence=commit.fence, last=last and last.token)
+
+    def _fork_source(self, commit: Commit, kept: Thread | None) -> tuple[Thread, CheckpointRecord] | None:
+        """The thread and the checkpoint that `commit` forks from, if it does."""
+        fork, thread_id = commit.fork, commit.thread_id
+        if fork is None:
+            return None
+        if kept:
+            raise ConflictError(f"thread {thread_id!r} exists: fork into a new one", thread_id=thread_id)
+        source = self._visible(fork.thread_id, commit.user)
+        if source is None:
+            raise ConflictError(f"thread {fork.thread_id!r}, to fork from, does not exist", thread_id=fork.thread_id)
+        lineage = source.namespaces.get(fork.namespace, {})
+        checkpoint_id = next(reversed(lineage), None) if fork.checkpoint_id is None else fork.checkpoint_id
+        if checkpoint_id is None or checkpoint_id not in lineage:
+            which = "" if checkpoint_id is None else f" {checkpoint_id!r}"
+            message = (
+                f"thread {fork.thread_id!r}, to fork from, has no checkpoint{which} in namespace {fork.namespace!r}"
+            )
+            raise ConflictError(message, thread_id=fork.thread_id, checkpoint_id=checkpoint_id)
+        check_first(commit, source.next_value)
+        return source, lineage[checkpoint_id]
+
+    def _new_thread(self, commit: Commit, source: tuple[Thread, CheckpointRecord] | None) -> Thread:
+        """A thread that is not in the store yet: an empty one, or the copy that `commit` forks."""
+        self._created += 1
+        thread = Thread(
+            thread_id=commit.thread_id,
+            owner=None if commit.user is ANY_USER else commit.user,
+            ordinal=self._created,
+            created_at=commit.at,
+            updated_at=commit.at,
+        )
+        if source and commit.fork:
+            thread.copy(*source, commit.fork.as_checkpoint_id)
+        return thread
+
+    def _delete(self, thread: Thread | None) -> int:
+        if thread is None:
+            return 0
+        del self._threads[thread.thread_id]
+        self._leases.pop(thread.thread_id, None)
+        thread.log.release()
+        return thread.checkpoint_count + len(thread.messages)
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        with self._lock:
+            if thread := self._threads.get(thread_id):
+                check_owner(thread, user)
+            last = self._leases.get(thread_id)
+            expires_at = now + timedelta(seconds=ttl)
+            if last and last.expires_at > now:
+                if last.holder != holder:
+                    return last
+                lease = replace(last, expires_at=expires_at)
+            elif ttl <= 0:
+                return last or LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
+            else:
+                self._token += 1
+                token = self._token
+                lease = LeaseRecord(thread_id=thread_id, holder=holder, token=token, since=now, expires_at=expires_at)
+            self._leases[thread_id] = lease
+            return lease
+
+    def _visible(self, thread_id: str, user: User) -> Thread | None:
+        thread = self._threads.get(thread_id)
+        return thread if thread and thread.open_to(user) else None
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        with self._lock:
+            thread = self._visible(query.thread_id, query.user)
+            if thread is None:
+                return CheckpointPage(basis=None)
+            found: Iterable[CheckpointRecord] = thread.newest_first(query.namespace)
+            if query.checkpoint_id is not None:
+                found = thread.named(query.namespace, query.checkpoint_id)
+            if query.before is not None:
+                mark = max((each.sequence for each in thread.named(query.namespace, query.before)), default=0)
+                found = (each for each in found if each.sequence < mark)
+            if query.run_id is not None:
+                found = (each for each in found if each.run_id == query.run_id)
+            page = tuple(islice(found, query.limit))
+            if query.detail == "info":
+                return CheckpointPage(basis=thread.basis, checkpoints=tuple(map(info, page)))
+            covers = [each for checkpoint in page for each in checkpoint.covers] if query.detail == "state" else []
+            return CheckpointPage(basis=thread.basis, checkpoints=page, rows=tuple(overlapping(thread.rows, covers)))
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        with self._lock:
+            thread = self._visible(query.thread_id, query.user)
+            if thread is None:
+                return ValuePage(basis=None)
+            if query.ranges is None:
+                rows = thread.rows[bisect_right(thread.rows, query.since, key=lambda row: row.end) :]
+            else:
+                rows = overlapping(thread.rows, query.ranges)
+            found = tuple(rows if query.data else (replace(row, data=b"") for row in rows))
+            return ValuePage(basis=thread.basis, rows=found, fixed_before=thread.log.fixed_before)
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        with self._lock:
+            thread = self._visible(query.thread_id, query.user)
+            kept = thread.attachments if thread else {}
+            if query.checkpoint_id is not None:
+                found = list(kept.get((query.namespace, query.checkpoint_id), {}).values())
+            else:
+                found = [attachment for keyed in kept.values() for attachment in keyed.values()]
+            return sorted(found, key=lambda each: (each.namespace, each.checkpoint_id, each.key))
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        with self._lock:
+            thread = self._visible(query.thread_id, query.user)
+            kept = thread.messages if thread else {}
+            if query.message_id is not None:
+                kept = {key: kept[key] for key in [query.message_id] if key in kept}
+            needle = query.search or ""
+            found = (message for _, message in kept.values() if needle in message.text)
+            return list(islice(found, query.offset, _stop(query)))
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        with self._lock:
+            if query.thread_id is None:
+                found = self._owned(query.user)
+            else:
+                thread = self._visible(query.thread_id, query.user)
+                found = [thread] if thread else []
+            found = [thread for thread in found if (query.search or "") in thread.text]
+            found.sort(key=lambda thread: (thread.updated_at, thread.ordinal), reverse=True)
+            return [thread.record() for thread in found[query.offset : _stop(query)]]
+
+    def _owned(self, user: User) -> list[Thread]:
+        return [thread for thread in self._threads.values() if user is ANY_USER or thread.owner == user]
+
+    async def stats(self, user: User) -> StorageStats:
+        with self._lock:
+            by_thread: dict[str, Totals] = {}
+            by_day: defaultdict[str, Totals] = defaultdict(Totals)
+            for thread in self._owned(user):
+                records: list[CheckpointRecord | MessageRecord] = list(thread.newest_first(None))
+                records += [message for _, message in thread.messages.values()]
+                ones = [_one(record) for record in records]
+                by_thread[thread.thread_id] = replace(_sum(ones), bytes=thread.size)
+                for record, one in zip(records, ones, strict=True):
+                    day = record.created_at.astimezone(UTC).date().isoformat()
+                    by_day[day] = _sum([by_day[day], one])
+            stored = sum(thread.size for thread in self._threads.values())
+            return StorageStats(by_thread=by_thread, by_day=dict(by_day), stored_bytes=stored)
+
+
+def _one(record: CheckpointRecord | MessageRecord) -> Totals:
+    if isinstance(record, CheckpointRecord):
+        return Totals(checkpoints=1, bytes=size_of(record))
+    return Totals(messages=1, tool_calls=record.tool_calls, bytes=size_of(record))
+
+
+def _sum(totals: Iterable[Totals]) -> Totals:
+    counts = [(each.messages, each.tool_calls, each.checkpoints, each.bytes) for each in totals]
+    messages, tool_calls, checkpoints, size = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0, 0)
+    return Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
+
+
+def _stop(query: MessageQuery | ThreadQuery) -> int | None:
+    return None if query.limit is None else query.offset + query.limit

@@ -1,0 +1,120 @@
+-- Every query of the readers; each finds its rows by an index, in the order that it gives them in.
+
+-- name: thread
+SELECT thread_no, log_no, incarnation, epoch, next_value, indexed_messages FROM threads
+WHERE thread_id = ?1 AND (?2 OR user_id IS NULL OR user_id = ?3)
+
+-- name: main_checkpoints
+SELECT {columns} FROM recent_checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
+WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+UNION ALL
+SELECT {columns} FROM checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
+WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+ORDER BY 1 DESC LIMIT :limit
+
+-- name: other_checkpoints
+SELECT {columns} FROM checkpoints AS place INDEXED BY checkpoints_by_namespace
+WHERE place.thread_no = :thread AND namespace = :namespace AND namespace <> '' AND place.sequence < :before
+  AND (:run IS NULL OR run_id = :run)
+ORDER BY place.sequence DESC LIMIT :limit
+
+-- name: all_checkpoints
+SELECT {columns} FROM recent_checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
+WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+UNION ALL
+SELECT {columns} FROM checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
+WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+UNION ALL
+SELECT {columns} FROM checkpoints AS place INDEXED BY checkpoints_other
+WHERE place.thread_no = :thread AND place.namespace <> '' AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+ORDER BY 1 DESC LIMIT :limit
+
+-- name: one_checkpoint
+SELECT {columns} FROM checkpoints AS place
+WHERE checkpoint_id = :id AND place.thread_no = :thread AND (:namespace IS NULL OR namespace = :namespace)
+  AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+ORDER BY place.sequence DESC LIMIT :limit
+
+-- name: sequence
+SELECT max(sequence) FROM checkpoints
+WHERE checkpoint_id = :id AND thread_no = :thread AND (:namespace IS NULL OR namespace = :namespace)
+
+-- name: log
+SELECT parent_log_no, parent_end FROM logs WHERE log_no = ?
+
+-- name: value_rows
+SELECT place.first, count, digests, data FROM recent_value_places AS place CROSS JOIN value_rows USING (row_no)
+WHERE place.log_no = ?1 AND place.first < ?3
+  AND place.first >= coalesce((SELECT max(first) FROM recent_value_places WHERE log_no = ?1 AND first <= ?2), ?2)
+UNION ALL
+SELECT place.first, count, digests, data FROM value_places AS place CROSS JOIN value_rows USING (row_no)
+WHERE place.log_no = ?1 AND place.first < ?3
+  AND place.first >= coalesce((SELECT max(first) FROM value_places WHERE log_no = ?1 AND first <= ?2), ?2)
+ORDER BY 1
+
+-- name: value_digests
+SELECT place.first, count, digests, x'' FROM recent_value_places AS place CROSS JOIN value_rows USING (row_no)
+WHERE place.log_no = ?1 AND place.first < ?3
+  AND place.first >= coalesce((SELECT max(first) FROM recent_value_places WHERE log_no = ?1 AND first <= ?2), ?2)
+UNION ALL
+SELECT place.first, count, digests, x'' FROM value_places AS place CROSS JOIN value_rows USING (row_no)
+WHERE place.log_no = ?1 AND place.first < ?3
+  AND place.first >= coalesce((SELECT max(first) FROM value_places WHERE log_no = ?1 AND first <= ?2), ?2)
+ORDER BY 1
+
+-- name: attachments_of_one
+SELECT namespace, checkpoint_id, key, data FROM attachments
+WHERE thread_no = ? AND namespace = ? AND checkpoint_id = ? ORDER BY namespace, checkpoint_id, key
+
+-- name: attachments_of_all
+SELECT namespace, checkpoint_id, key, data FROM attachments
+WHERE thread_no = ? ORDER BY namespace, checkpoint_id, key
+
+-- name: one_message
+SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages WHERE thread_no = ? AND message_id = ?
+
+-- name: messages
+SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages
+WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ? OFFSET ?
+
+-- name: scanned_messages
+SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages
+WHERE message_no BETWEEN ? AND ? AND instr(text, ?) > 0 ORDER BY message_no
+
+-- name: indexed_messages
+SELECT message_id, messages.text, tool_calls, run_id, created_at, data
+FROM message_index CROSS JOIN messages ON messages.message_no = message_index.rowid
+WHERE message_index MATCH ? AND message_index.rowid BETWEEN ? AND ? AND instr(messages.text, ?) > 0
+ORDER BY message_index.rowid
+
+-- name: one_thread
+SELECT {columns} FROM threads LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
+WHERE thread_id = :id AND (:any OR user_id IS NULL OR user_id = :user)
+  AND (:search IS NULL OR instr(threads.text, :search) > 0)
+LIMIT :limit OFFSET :offset
+
+-- name: threads_of_user
+SELECT {columns} FROM threads INDEXED BY threads_by_user LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
+WHERE user_id IS :user AND (:search IS NULL OR instr(threads.text, :search) > 0)
+ORDER BY updated_at DESC, threads.thread_no DESC LIMIT :limit OFFSET :offset
+
+-- name: threads_of_all
+SELECT {columns} FROM threads INDEXED BY threads_by_time LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
+WHERE (:search IS NULL OR instr(threads.text, :search) > 0)
+ORDER BY updated_at DESC, threads.thread_no DESC LIMIT :limit OFFSET :offset
+
+-- name: totals_by_thread
+SELECT thread_id, message_count, checkpoint_count, size,
+       (SELECT coalesce(sum(tool_calls), 0) FROM messages
+        WHERE message_no BETWEEN threads.thread_no << 32 AND threads.thread_no << 32 | 0xFFFFFFFF)
+FROM threads WHERE :any OR user_id IS :user ORDER BY updated_at DESC, thread_no DESC
+
+-- name: messages_by_day
+SELECT (created_at - (created_at % 86400000000 + 86400000000) % 86400000000) / 86400000000 AS day,
+       count(*), sum(tool_calls), sum(length(text) + length(data))
+FROM messages WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE user_id IS :user) GROUP BY day
+
+-- name: checkpoints_by_day
+SELECT (created_at - (created_at % 86400000000 + 86400000000) % 86400000000) / 86400000000 AS day,
+       count(*), sum(length(metadata) + length(body))
+FROM checkpoints WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE user_id IS :user) GROUP BY day

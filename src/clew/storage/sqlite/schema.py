@@ -1,0 +1,80 @@
+"""Making a file ready: created, checked to be Clew's, or migrated to this version."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import cache
+from importlib.resources import files
+
+from clew.errors import SchemaVersionError
+
+APPLICATION_ID = 0x434C4557
+"""`CLEW` in the file's header, so that `file` and this code know whose it is."""
+
+MIGRATIONS = ("schema.sql",)
+"""Script n takes a file from version n to n + 1; a fresh file runs them all, so they are the schema."""
+
+VERSION = len(MIGRATIONS)
+
+
+@cache
+def script(name: str) -> str:
+    """The text of one of the SQL files beside this module."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def named(name: str) -> dict[str, str]:
+    """The statements of an SQL file, by the names in their `-- name:` lines."""
+    statements: dict[str, str] = {}
+    for part in script(name).split("-- name:")[1:]:
+        title, _, text = part.partition("\n")
+        lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("--")]
+        statements[title.strip()] = " ".join(filter(None, lines))
+    return statements
+
+
+def check(connection: sqlite3.Connection, path: str) -> int:
+    """The file's version, 0 if it is empty. Raises SchemaVersionError if it isn't Clew's, or is newer than this code."""
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application_id == APPLICATION_ID:
+        if version > VERSION:
+            message = (
+                f"{path} has schema version {version}, and this Clew knows versions up to {VERSION}: "
+                f"upgrade the 'clew' package, or open another file"
+            )
+            raise SchemaVersionError(message, path=path, found=version, known=VERSION)
+        return int(version)
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application_id or version or tables:
+        message = f"{path} is an SQLite database, but not one of Clew's; give Clew a file of its own"
+        raise SchemaVersionError(message, path=path, found=application_id, known=APPLICATION_ID)
+    return 0
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring the file to `VERSION` in one transaction. Whoever comes second finds it done."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for name in MIGRATIONS[check(connection, path) :]:
+            for statement in statements(script(name)):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a script, one by one: `executescript` would commit what came before."""
+    found: list[str] = []
+    pending = ""
+    for line in text.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            found.append(pending)
+            pending = ""
+    return found

@@ -1,0 +1,233 @@
+-- Every statement that the writer runs inside its transaction; each finds its rows by an index.
+
+-- name: thread
+SELECT thread_no, user_id, log_no, incarnation, epoch, next_value, sequence, next_message, message_count,
+       indexed_messages, checkpoint_count, size, updated_at,
+       EXISTS (SELECT 1 FROM receipts WHERE receipts.thread_no = threads.thread_no)
+FROM threads WHERE thread_id = ?
+
+-- name: add_thread
+INSERT INTO threads (thread_no, thread_id, user_id, log_no, incarnation, epoch, next_value, sequence, next_message,
+                     message_count, indexed_messages, checkpoint_count, size, created_at, updated_at, run_id,
+                     forked_thread, forked_checkpoint, text, data)
+VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, NULL, NULL, NULL, x'', x'')
+
+-- name: change_threads
+UPDATE threads SET user_id = column1, log_no = column2, epoch = column3, next_value = column4, sequence = column5,
+                   next_message = column6, message_count = column7, indexed_messages = column8, checkpoint_count = column9,
+                   size = column10, updated_at = column11
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE thread_no = column12
+
+-- name: describe_thread
+UPDATE threads SET text = ?, data = ?, run_id = ? WHERE thread_no = ?
+
+-- name: describe_fork
+UPDATE threads SET (text, data, run_id) = (SELECT text, data, run_id FROM threads WHERE thread_no = ?),
+                   forked_thread = ?, forked_checkpoint = ?
+WHERE thread_no = ?
+
+-- name: drop_thread
+DELETE FROM threads WHERE thread_no = ?
+
+-- name: add_log
+INSERT INTO logs (thread_no, parent_log_no, parent_end) VALUES (?, ?, ?)
+
+-- name: give_log
+UPDATE logs SET thread_no = ? WHERE log_no = ?
+
+-- name: log
+SELECT thread_no, parent_log_no, parent_end FROM logs WHERE log_no = ?
+
+-- name: shared_before
+SELECT parent_end, (SELECT max(child.parent_end) FROM logs AS child WHERE child.parent_log_no = logs.log_no)
+FROM logs WHERE log_no = ?
+
+-- name: children_end
+SELECT max(parent_end) FROM logs WHERE parent_log_no = ?
+
+-- name: drop_log
+DELETE FROM logs WHERE log_no = ?
+
+-- name: add_values
+INSERT INTO value_rows (log_no, first, count, digests, data) VALUES (?, ?, ?, ?, ?)
+
+-- name: values_between
+SELECT place.first, count, length(digests) + length(data) FROM recent_value_places AS place CROSS JOIN value_rows USING (row_no)
+WHERE place.log_no = ?1 AND place.first < ?3
+  AND place.first >= coalesce((SELECT max(first) FROM recent_value_places WHERE log_no = ?1 AND first <= ?2), ?2)
+UNION ALL
+SELECT place.first, count, length(digests) + length(data) FROM value_places AS place CROSS JOIN value_rows USING (row_no)
+WHERE place.log_no = ?1 AND place.first < ?3
+  AND place.first >= coalesce((SELECT max(first) FROM value_places WHERE log_no = ?1 AND first <= ?2), ?2)
+ORDER BY 1
+
+-- name: values_size
+SELECT coalesce(sum(length(digests) + length(data)), 0) FROM value_rows WHERE row_no IN (
+    SELECT row_no FROM recent_value_places WHERE log_no = ?1 UNION ALL SELECT row_no FROM value_places WHERE log_no = ?1)
+
+-- name: drop_value_row
+DELETE FROM value_rows WHERE row_no = coalesce(
+    (SELECT row_no FROM recent_value_places WHERE log_no = ?1 AND first = ?2),
+    (SELECT row_no FROM value_places WHERE log_no = ?1 AND first = ?2))
+
+-- name: drop_values_from
+DELETE FROM value_rows WHERE row_no IN (
+    SELECT row_no FROM recent_value_places WHERE log_no = ?1 AND first >= ?2
+    UNION ALL SELECT row_no FROM value_places WHERE log_no = ?1 AND first >= ?2)
+
+-- name: main_head
+SELECT checkpoint_id, place.sequence FROM recent_checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
+WHERE place.thread_no = ?1
+UNION ALL
+SELECT checkpoint_id, place.sequence FROM checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
+WHERE place.thread_no = ?1
+ORDER BY 2 DESC
+
+-- name: other_head
+SELECT checkpoint_id, sequence FROM checkpoints
+WHERE thread_no = ? AND namespace = ? AND namespace <> '' ORDER BY sequence DESC
+
+-- name: checkpoint
+SELECT checkpoint_no, sequence, parent_id, created_at, coalesce(commit_id, checkpoint_id), length(metadata) + length(body)
+FROM checkpoints WHERE checkpoint_id = ? AND thread_no = ? AND namespace = ?
+
+-- name: add_checkpoint
+INSERT INTO checkpoints (checkpoint_no, thread_no, sequence, namespace, checkpoint_id, commit_id, parent_id, created_at,
+                         node_name, step, run_id, size, covers, metadata, body)
+VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: replace_checkpoint
+UPDATE checkpoints SET commit_id = ?, created_at = ?, node_name = ?, step = ?, run_id = ?, size = ?, covers = ?,
+                       metadata = ?, body = ?
+WHERE checkpoint_no = ?
+
+-- name: fork_checkpoint
+INSERT INTO checkpoints (checkpoint_no, thread_no, sequence, namespace, checkpoint_id, commit_id, parent_id, created_at,
+                         node_name, step, run_id, size, covers, metadata, body)
+SELECT NULL, ?, ?, namespace, ?, ?, NULL, created_at, node_name, step, run_id, size, covers, metadata, body
+FROM checkpoints WHERE checkpoint_no = ?
+
+-- name: drop_checkpoint
+DELETE FROM checkpoints WHERE checkpoint_no = ?
+
+-- name: state_size
+SELECT count(*), coalesce(sum(length(metadata) + length(body)), 0) FROM checkpoints WHERE checkpoint_no IN (
+    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1
+    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1
+    UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
+
+-- name: keep_receipts
+INSERT OR IGNORE INTO receipts (thread_no, commit_id, sequence, lasting)
+SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence, 1 FROM checkpoints WHERE checkpoint_no IN (
+    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1
+    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1
+    UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
+
+-- name: drop_main_checkpoints
+DELETE FROM checkpoints WHERE checkpoint_no IN (
+    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1
+    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1)
+
+-- name: drop_other_checkpoints
+DELETE FROM checkpoints WHERE thread_no = ? AND namespace <> ''
+
+-- name: committed
+SELECT 1 FROM checkpoints WHERE checkpoint_id = ?1 AND thread_no = ?2 AND commit_id IS NULL
+UNION ALL SELECT 1 FROM checkpoints WHERE commit_id = ?1 AND thread_no = ?2
+UNION ALL SELECT 1 FROM receipts WHERE thread_no = ?2 AND commit_id = ?1
+
+-- name: receipt
+SELECT 1 FROM receipts WHERE thread_no = ? AND commit_id = ?
+
+-- name: add_receipt
+INSERT OR REPLACE INTO receipts (thread_no, commit_id, sequence, lasting) VALUES (?, ?, ?, ?)
+
+-- name: prune_receipts
+DELETE FROM receipts WHERE thread_no = ? AND lasting = 0 AND sequence <= ?
+
+-- name: drop_receipts
+DELETE FROM receipts WHERE thread_no = ?
+
+-- name: attachment_size
+SELECT length(data) FROM attachments WHERE thread_no = ? AND namespace = ? AND checkpoint_id = ? AND key = ?
+
+-- name: put_attachment
+INSERT INTO attachments (thread_no, namespace, checkpoint_id, key, data) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (thread_no, namespace, checkpoint_id, key) DO UPDATE SET data = excluded.data
+
+-- name: attachments_size
+SELECT coalesce(sum(length(data)), 0) FROM attachments WHERE thread_no = ? AND namespace = ? AND checkpoint_id = ?
+
+-- name: fork_attachments
+INSERT INTO attachments (thread_no, namespace, checkpoint_id, key, data)
+SELECT ?, namespace, ?, key, data FROM attachments WHERE thread_no = ? AND namespace = ? AND checkpoint_id = ?
+
+-- name: drop_attachments
+DELETE FROM attachments WHERE thread_no = ? AND namespace = ? AND checkpoint_id = ?
+
+-- name: all_attachments_size
+SELECT coalesce(sum(length(data)), 0) FROM attachments WHERE thread_no = ?
+
+-- name: drop_all_attachments
+DELETE FROM attachments WHERE thread_no = ?
+
+-- name: message
+SELECT message_no, text, length(data) FROM messages WHERE thread_no = ? AND message_id = ?
+
+-- name: add_message
+INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, run_id, created_at, text, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: replace_message
+UPDATE messages SET tool_calls = ?, run_id = ?, created_at = ?, text = ?, data = ? WHERE message_no = ?
+
+-- name: fork_messages
+INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, run_id, created_at, text, data)
+SELECT ?1 << 32 | (message_no & 0xFFFFFFFF), ?1, ?2, message_id, tool_calls, run_id, created_at, text, data
+FROM messages WHERE message_no BETWEEN ?3 << 32 AND ?3 << 32 | 0xFFFFFFFF AND sequence <= ?4
+ORDER BY message_no
+
+-- name: messages_size
+SELECT count(*), coalesce(sum(length(text) + length(data)), 0) FROM messages
+WHERE message_no BETWEEN ?1 << 32 AND ?1 << 32 | 0xFFFFFFFF
+
+-- name: drop_message
+DELETE FROM messages WHERE message_no = ?
+
+-- name: drop_messages
+DELETE FROM messages WHERE message_no BETWEEN ?1 << 32 AND ?1 << 32 | 0xFFFFFFFF
+
+-- name: message_texts
+SELECT message_no, text FROM messages WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ?
+
+-- name: lease
+SELECT holder, token, since, expires_at FROM leases WHERE thread_id = ?
+
+-- name: next_token
+UPDATE last_token SET token = token + 1 RETURNING token
+
+-- name: put_lease
+INSERT INTO leases (thread_id, holder, token, since, expires_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (thread_id) DO UPDATE
+SET holder = excluded.holder, token = excluded.token, since = excluded.since, expires_at = excluded.expires_at
+
+-- name: drop_lease
+DELETE FROM leases WHERE thread_id = ?
+
+-- name: recent_places
+SELECT max((SELECT count(*) FROM recent_value_places), (SELECT count(*) FROM recent_checkpoint_places))
+
+-- name: settle_values
+INSERT INTO value_places SELECT log_no, first, row_no FROM recent_value_places ORDER BY log_no, first LIMIT ?
+
+-- name: forget_recent_values
+DELETE FROM recent_value_places WHERE (log_no, first) IN (
+    SELECT log_no, first FROM recent_value_places ORDER BY log_no, first LIMIT ?)
+
+-- name: settle_checkpoints
+INSERT INTO checkpoint_places
+SELECT thread_no, sequence, checkpoint_no FROM recent_checkpoint_places ORDER BY thread_no, sequence LIMIT ?
+
+-- name: forget_recent_checkpoints
+DELETE FROM recent_checkpoint_places WHERE (thread_no, sequence) IN (
+    SELECT thread_no, sequence FROM recent_checkpoint_places ORDER BY thread_no, sequence LIMIT ?)

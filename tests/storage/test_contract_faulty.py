@@ -1,0 +1,44 @@
+"""Commits are idempotent: the contract holds when answers are lost and every apply is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import Storage
+from clew.storage.sqlite import SQLiteStorage
+from clew.testing import FaultyStorage, RetryingStorage, StorageContract, at_random, script
+from clew.testing.faults import Plan
+
+PLANS: dict[str, Callable[[], Plan]] = {
+    "every first answer is lost": lambda: script(cycle(["after apply", None])),
+    "some of everything fails": lambda: at_random(seed=7, rate=0.3),
+}
+
+
+def retried(inner: Storage, plan: str) -> Storage:
+    # Many attempts: in the tests with several OS threads, one may get the faults of all.
+    return RetryingStorage(FaultyStorage(inner, PLANS[plan]()), attempts=1000)
+
+
+class FaultyContract(StorageContract):
+    answers_get_lost = True
+
+    @pytest.fixture(autouse=True, params=list(PLANS))
+    def plan(self, request: pytest.FixtureRequest) -> str:
+        self.chosen = str(request.param)
+        return self.chosen
+
+
+class TestFaultyMemoryStorage(FaultyContract):
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return retried(MemoryStorage(), self.chosen)
+
+
+class TestFaultySQLiteStorage(FaultyContract):
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return retried(SQLiteStorage(tmp_path / "clew.db"), self.chosen)
