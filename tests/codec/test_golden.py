@@ -71,7 +71,7 @@ def states() -> dict[str, Any]:
             "utc": datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
             "offset": datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=5, minutes=30))),
             "zone": datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
-            "naive": datetime(2026, 1, 2, 3),
+            "naive": datetime(2026, 1, 2, 3),  # noqa: DTZ001
             "date": date(2026, 2, 28),
             "time": time(23, 59, 1),
             "timedelta": timedelta(days=-1, microseconds=7),

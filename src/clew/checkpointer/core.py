@@ -32,8 +32,9 @@ ATTEMPTS = 6
 """How often a call is tried when the storage says that trying again may help."""
 MAX_LIMIT = (1 << 31) - 1
 """More than any store is asked for at once, and less than any storage's integers."""
-STALE_ATTEMPTS = 50
-"""How often a save is encoded anew because another writer came first; each time, some writer got through."""
+STALE_ATTEMPTS = 1000
+"""How often a save is encoded anew because another writer came first; each time, some writer got through. So the last of many
+writers at once tries as often as there are others, times what they write."""
 
 
 class Core:

@@ -127,7 +127,7 @@ class Saving(Core):
         query = ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=ranges, data=True)
         try:
             page = await self._try(lambda: self._storage.values(query))
-            rows = _neighbours(rows_to_merge(page.rows, loose, page.fixed_before))
+            rows = rows_to_merge(page.rows, loose, page.fixed_before)
             if page.basis is None or len(rows) < 2:
                 return
             commit = Commit(
@@ -238,14 +238,6 @@ def gone(address: Address) -> ConflictError:
         thread_id=address.thread_id,
         checkpoint_id=address.checkpoint_id,
     )
-
-
-def _neighbours(rows: list[ValueRow]) -> list[ValueRow]:
-    """The last of `rows` that lie side by side: between the others are rows of other writers, whose numbers they keep."""
-    start = len(rows) - 1
-    while start > 0 and rows[start - 1].end == rows[start].first:
-        start -= 1
-    return rows[max(start, 0) :]
 
 
 @contextmanager

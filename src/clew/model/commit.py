@@ -30,7 +30,8 @@ class NewCheckpoint:
     """A checkpoint to add, or to put in the place of the one with the same id.
 
     `parent` is the id of the one it was made from, `None` for a beginning, or `HEAD` for whatever is the head when
-    the commit is applied. If the head of the namespace is another one than `parent`, `on_conflict` decides.
+    the commit is applied. If the head of the namespace is another one than `parent`, `on_conflict` decides. A parent that is
+    not there is accepted only with a basis: without one, it may be from a thread that was deleted.
     """
 
     checkpoint_id: str

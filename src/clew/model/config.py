@@ -82,14 +82,19 @@ def _optional_text(name: str, value: object) -> str | None:
 
 
 def _text(name: str, value: object) -> str:
+    return checked_text(f"config[{name!r}]", value)
+
+
+def checked_text(name: str, value: object) -> str:
+    """`value` if it can be an id: text that is not empty and that every storage can write. `name` is for the error."""
     if not isinstance(value, str):
-        raise ConfigError(f"config[{name!r}] must be text, not {type(value).__name__}: {value!r:.60}")
+        raise ConfigError(f"{name} must be text, not {type(value).__name__}: {value!r:.60}")
     if not value:
-        raise ConfigError(f"config[{name!r}] is empty")
+        raise ConfigError(f"{name} is empty")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise ConfigError(f"config[{name!r}] is not valid Unicode: {error.reason}") from error
+            raise ConfigError(f"{name} is not valid Unicode: {error.reason}") from error
     # A str subclass (an enum member, say) would be a different key in some drivers.
     return value if type(value) is str else str.__str__(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, ClassVar, Self
@@ -17,20 +17,24 @@ class Plain:
     _nested: ClassVar[Mapping[str, type[Plain]]] = {}
     _times: ClassVar[frozenset[str]] = frozenset()
     _tuples: ClassVar[frozenset[str]] = frozenset()
+    _mappings: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are mappings of nested records."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict: times as ISO 8601 text, tuples as lists, nested records as dicts."""
-        return {field.name: _out(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        """The fields as a dict: times as ISO 8601 text, tuples as lists, nested records as dicts; values as they are."""
+        return {field.name: self._out(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild what `to_dict` gave. Unknown keys are an error, so that nothing is dropped in silence."""
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        if unknown := sorted(set(data) - known):
+        if not isinstance(data, Mapping):
+            raise ConfigError(f"{cls.__name__}.from_dict takes a mapping, not {type(data).__name__}")
+        if unknown := sorted(map(str, set(data) - known)):
             raise ConfigError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(sorted(known))}")
         try:
             return cls(**{name: cls._in(name, value) for name, value in data.items()})
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(f"not a {cls.__name__}: {error}") from error
 
     @classmethod
@@ -39,18 +43,23 @@ class Plain:
             return None
         if name in cls._times and isinstance(value, str):
             return datetime.fromisoformat(value)
-        if name in cls._tuples:
-            return tuple(value)
-        if name in cls._nested and isinstance(value, Mapping):
-            return cls._nested[name].from_dict(value)
-        return value
+        if name in cls._nested and not isinstance(value, Plain):
+            return _each(cls._nested[name].from_dict, value, name in cls._tuples, name in cls._mappings)
+        return tuple(value) if name in cls._tuples else value
+
+    @classmethod
+    def _out(cls, name: str, value: Any) -> Any:
+        if value is None:
+            return None
+        if name in cls._times and isinstance(value, datetime):
+            return value.isoformat()
+        if name in cls._nested:
+            nested = _each(cls._nested[name].to_dict, value, name in cls._tuples, name in cls._mappings)
+            return list(nested) if name in cls._tuples else nested
+        return list(value) if name in cls._tuples else value
 
 
-def _out(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Plain):
-        return value.to_dict()
-    if type(value) is tuple:
-        return [_out(item) for item in value]
-    return value
+def _each(convert: Callable[[Any], Any], value: Any, is_tuple: bool, is_mapping: bool) -> Any:
+    if is_tuple:
+        return tuple(convert(item) for item in value)
+    return {key: convert(item) for key, item in value.items()} if is_mapping else convert(value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clew.model.config import User
+from clew.model.plain import Plain
 from clew.model.records import Basis, CheckpointRecord, Range, ValueRow
 
 Detail = Literal["info", "body", "state"]
@@ -17,7 +18,8 @@ class CheckpointQuery:
     """Checkpoints of a thread, newest first. `namespace=None` means all of them.
 
     With `checkpoint_id`, that one only; `before` is the id of one that all results are older than. `detail` says how
-    much of each to read: the fields, the `body` too, or the value rows as well that the bodies need.
+    much of each to read: the fields, the `body` too, or the value rows as well that the bodies need (but not those of the
+    checkpoint `known`, which the caller has).
     """
 
     thread_id: str
@@ -28,6 +30,7 @@ class CheckpointQuery:
     run_id: str | None = None
     limit: int | None = 1
     detail: Detail = "info"
+    known: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ class ThreadQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(Plain):
     """Counts over some set of threads."""
 
     messages: int = 0

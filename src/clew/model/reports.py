@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import ClassVar
 
 from clew.errors import ConfigError
 from clew.model.plain import Plain
@@ -38,6 +39,9 @@ class Stats(Plain):
     by_day: Mapping[str, Totals]
     index: IndexStats
 
+    _nested: ClassVar[Mapping[str, type[Plain]]] = {"by_thread": Totals, "by_day": Totals, "index": IndexStats}
+    _mappings: ClassVar[frozenset[str]] = frozenset({"by_thread", "by_day"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
@@ -52,6 +56,10 @@ class RetentionPolicy:
     keep_every: int | None = None
 
     def __post_init__(self) -> None:
+        for name, kind in (("max_age", timedelta), ("max_history", int), ("keep_every", int)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}: {value!r:.60}")
         if self.max_age is None and self.max_history is None:
             raise ConfigError("a RetentionPolicy needs max_age or max_history; without them it would keep everything")
         if self.max_history is not None and self.max_history < 1:
@@ -102,6 +110,9 @@ class VerifyReport(Plain):
     checkpoints: int = 0
     messages: int = 0
     damage: tuple[Damage, ...] = field(default_factory=tuple)
+
+    _nested: ClassVar[Mapping[str, type[Plain]]] = {"damage": Damage}
+    _tuples: ClassVar[frozenset[str]] = frozenset({"damage"})
 
     @property
     def ok(self) -> bool:

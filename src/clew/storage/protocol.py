@@ -15,8 +15,10 @@ touch the others. A failure of the storage as a whole is raised instead. For one
    same, else StaleBasisError. `values.first` must be the thread's next value number (0 in a new thread), else
    StaleBasisError.
 4. *Fence.* If given, it must be the token of the thread's last lease, else LeaseError.
-5. *Remove*, then everything else is added. Taking out checkpoints, values or all state counts the epoch up.
+5. *Remove*, then everything else is added. Taking out checkpoints or all state, and naming values to take out, counts the
+   epoch up. Values that a fork shares can't be taken out or merged: ConflictError.
 6. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict: ConflictError.
+   A commit without a basis whose parent is not there: ConflictError too.
    An id that exists in the namespace is replaced in its place: same sequence, same parent.
 7. *Attachments* replace those with the same key, or with `keep_attachments` leave them as they are.
 8. *Messages* with a known id are replaced in their place; others go to the end.

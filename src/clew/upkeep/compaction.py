@@ -34,13 +34,20 @@ def small_rows_at_the_end(rows: Sequence[ValueRow]) -> tuple[int, ...]:
 
 
 def rows_to_merge(rows: Sequence[ValueRow], loose: Sequence[int], fixed_before: int) -> list[ValueRow]:
-    """The rows that begin with the numbers `loose`, and the one before them if it is still growing."""
-    wanted = set(loose)
-    return [
-        row
-        for row in rows
-        if row.first >= fixed_before and (row.first in wanted or (row.end == loose[0] and len(row.data) < GROWING_ROW))
-    ]
+    """Those of the rows that begin with the numbers `loose` that lie side by side at the end, and the row before them if it
+    is still growing. Between the others are rows of other writers."""
+    found: list[ValueRow] = []
+    for row in reversed(rows):
+        side_by_side = not found or row.end == found[-1].first
+        if row.first < fixed_before or not side_by_side:
+            break
+        if row.first in loose:
+            found.append(row)
+        elif found:
+            if len(row.data) < GROWING_ROW:
+                found.append(row)
+            break
+    return found[::-1]
 
 
 def merged(rows: Sequence[ValueRow], fixed_before: int) -> Iterator[tuple[ValueRow, int]]:

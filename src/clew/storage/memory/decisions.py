@@ -65,6 +65,9 @@ def parent_of_new(thread: Thread, commit: Commit) -> str | None:
     if new.parent != head and new.on_conflict == "reject":
         message = f"thread {thread.thread_id!r}: the head is {head!r}, not {new.parent!r}; load it and decide again"
         raise ConflictError(message, thread_id=thread.thread_id, expected=new.parent, actual=head)
+    if new.parent is not None and commit.basis is None and (new.parent not in lineage or new.parent in gone):
+        message = f"thread {thread.thread_id!r}: checkpoint {new.parent!r} is not there (any more); load the head"
+        raise ConflictError(message, thread_id=thread.thread_id, expected=new.parent, actual=head)
     return new.parent
 
 

@@ -200,7 +200,8 @@ class MemoryStorage:
             page = tuple(islice(found, query.limit))
             if query.detail == "info":
                 return CheckpointPage(basis=thread.basis, checkpoints=tuple(map(info, page)))
-            covers = [each for checkpoint in page for each in checkpoint.covers] if query.detail == "state" else []
+            needed = [each for each in page if each.checkpoint_id != query.known] if query.detail == "state" else []
+            covers = [each for checkpoint in needed for each in checkpoint.covers]
             return CheckpointPage(basis=thread.basis, checkpoints=page, rows=tuple(overlapping(thread.rows, covers)))
 
     async def values(self, query: ValueQuery) -> ValuePage:

@@ -128,7 +128,7 @@ class Thread:
         self.size -= sum(map(size_of, gone))
         for key in list(self.attachments) if removal.state else named:
             self.size -= sum(map(size_of, self.attachments.pop(key, {}).values()))
-        if removal.state or gone or len(rows) < len(self.rows):
+        if removal.state or gone or removal.values:
             self.epoch += 1
         self.replace_rows(rows)
         if removal.state:

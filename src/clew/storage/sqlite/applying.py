@@ -146,7 +146,7 @@ class Applier:
         if values is not None and values.first != thread.next_value:
             return None
         parent = head if new.parent is HEAD else new.parent
-        if parent != head and new.on_conflict == "reject":
+        if parent != head and (basis is None or new.on_conflict == "reject"):
             return None
         if thread.has_receipts and self._execute(_SQL["receipt"], (thread.thread_no, commit.commit_id)).fetchone():
             return None
@@ -321,6 +321,7 @@ class Applier:
         if new is None:
             return None
         head = None
+        gone: frozenset[str] = frozenset()
         if commit.fork and new.namespace == commit.fork.namespace:
             head = commit.fork.as_checkpoint_id
         elif thread and not removal.state:
@@ -331,6 +332,13 @@ class Applier:
         if new.parent is HEAD:
             return head
         check_parent(commit, new.parent, head)
+        if new.parent is not None and new.parent != head and commit.basis is None:
+            known = thread and new.parent not in gone and self._checkpoint_no(thread, new.namespace, new.parent)
+            if not known:
+                message = (
+                    f"thread {commit.thread_id!r}: checkpoint {new.parent!r} is not there (any more); load the head"
+                )
+                raise ConflictError(message, thread_id=commit.thread_id, expected=new.parent, actual=head)
         return new.parent
 
     def _checkpoint_no(self, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:

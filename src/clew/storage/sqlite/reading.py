@@ -110,7 +110,8 @@ def checkpoints(connection: sqlite3.Connection, query: CheckpointQuery) -> Check
     page = tuple(_checkpoint(row) for row in rows)
     values: list[ValueRow] = []
     if query.detail == "state":
-        covers = union(each for checkpoint in page for each in checkpoint.covers)
+        needed = (checkpoint for checkpoint in page if checkpoint.checkpoint_id != query.known)
+        covers = union(each for checkpoint in needed for each in checkpoint.covers)
         values = _value_rows(connection, thread.log_no, covers, SQL["value_rows"])
     return CheckpointPage(basis=thread.basis, checkpoints=page, rows=tuple(values))
 

@@ -47,7 +47,7 @@ def remove(
         for first, size in rows:
             connection.execute(_SQL["drop_value_row"], (thread.log_no, first))
             thread.size -= size
-    if removal.state or gone or rows:
+    if removal.state or gone or removal.values:
         thread.epoch += 1
         thread.heads.clear()
     return removed + gone

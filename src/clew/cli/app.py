@@ -1,0 +1,69 @@
+"""The commands put together: global options, and how an error ends the command."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import clew
+from clew.cli import maintaining, reading
+from clew.cli.demo import demo
+from clew.cli.showing import error_console, one_line
+from clew.factory import DEFAULT_URL
+
+
+class Commands(TyperGroup):
+    """Commands whose ClewErrors end in one red line and exit code 1."""
+
+    # Any: the context's class is click's in older versions of typer, and typer's own in newer ones.
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except clew.ClewError as error:
+            error_console().print(one_line(f"clew: {error}"), style="bold red", soft_wrap=True, markup=False)
+            raise typer.Exit(1) from error
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"clew {clew.__version__}")
+        raise typer.Exit
+
+
+def everywhere(
+    ctx: typer.Context,
+    url: Annotated[
+        str,
+        typer.Option(envvar="CLEW_URL", metavar="URL", help="Which store: sqlite:///file.db"),
+    ] = DEFAULT_URL,
+    version: Annotated[  # noqa: ARG001  (the callback reads it)
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Clew: durable session memory for AI agents. See it at work with `clew demo`."""
+    ctx.obj = url
+
+
+app = typer.Typer(
+    cls=Commands,
+    callback=everywhere,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (
+    demo,
+    reading.threads,
+    reading.history,
+    reading.show,
+    reading.messages,
+    reading.diff,
+    maintaining.fork,
+    maintaining.stats,
+    maintaining.verify,
+    maintaining.compact,
+):
+    app.command()(command)

@@ -1,0 +1,60 @@
+"""What the parts of the contract share: how a test gets its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.model.commit import Commit
+from clew.storage.protocol import Storage
+from clew.testing.build import attachment, checkpoint, commit, fields, message, row
+from clew.testing.driver import DrivenStorage
+
+
+class ContractPart:
+    """The tests of one subject. `StorageContract` has them all."""
+
+    answers_get_lost = False
+
+    def make_storage(self, tmp_path: Path) -> Storage:
+        raise NotImplementedError("define make_storage(self, tmp_path): see StorageContract")
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[DrivenStorage]:
+        driven = DrivenStorage(lambda: self.make_storage(tmp_path))
+        yield driven
+        driven.close()
+
+    @pytest.fixture
+    def durable(self, store: DrivenStorage) -> DrivenStorage:
+        """The storage, if it is a durable one."""
+        if not store.capabilities.durable:
+            pytest.skip(f"{store.capabilities.name} is not durable")
+        return store
+
+    @pytest.fixture
+    def inline(self, store: DrivenStorage) -> DrivenStorage:
+        """The storage, if it never suspends."""
+        if store.capabilities.suspends:
+            pytest.skip(f"{store.capabilities.name} needs an event loop")
+        return store
+
+
+def full_commit(thread_id: str = "t", *, user: str | None = None, **parts: Any) -> Commit:
+    """A commit that puts one of each thing in a new thread: checkpoint `c1`, values 0 to 2, message `m1`, …"""
+    everything: dict[str, Any] = {
+        "values": row(0, 3),
+        "checkpoint": checkpoint("c1", covers=[(0, 3)]),
+        "attachments": [attachment("c1", "k")],
+        "messages": [message("m1")],
+        "thread": fields("name", user_id=user),
+    }
+    return commit(thread_id, user=user, **everything | parts)
+
+
+def chain(count: int, thread_id: str = "t", **parts: Any) -> list[Commit]:
+    """Commits of checkpoints `c1`, `c2`, …, each made from the head."""
+    return [commit(thread_id, checkpoint=checkpoint(f"c{number}", **parts)) for number in range(1, count + 1)]

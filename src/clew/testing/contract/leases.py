@@ -1,0 +1,137 @@
+"""Leases: one holder at a time, and tokens that fence off the earlier ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.errors import LeaseError, PermissionDeniedError
+from clew.model.config import ANY_USER, User
+from clew.model.records import LeaseRecord
+from clew.testing.build import NOON, commit, deletion, later, message
+from clew.testing.contract.base import ContractPart, full_commit
+from clew.testing.driver import DrivenStorage
+
+
+class LeaseContract(ContractPart):
+    def test_a_free_lease_is_taken(self, store: DrivenStorage) -> None:
+        lease = store.lease("me", ttl=30)
+        assert lease == LeaseRecord(thread_id="t", holder="me", token=lease.token, since=NOON, expires_at=later(30))
+        assert lease.token > 0
+
+    def test_a_lease_does_not_create_its_thread(self, store: DrivenStorage) -> None:
+        store.lease("me")
+        assert store.thread() is None and store.stats().by_thread == {}
+
+    def test_another_holder_is_told_who_has_it(self, store: DrivenStorage) -> None:
+        mine = store.lease("me", ttl=30)
+        assert store.lease("you", now=later(29.999999)) == mine
+
+    def test_the_holder_renews_it_and_keeps_the_token(self, store: DrivenStorage) -> None:
+        first = store.lease("me", ttl=30)
+        again = store.lease("me", now=later(20), ttl=30)
+        assert (again.token, again.since, again.expires_at) == (first.token, NOON, later(50))
+        assert store.lease("you", now=later(40)) == again
+
+    @pytest.mark.parametrize("holder", ["me", "you"])
+    @pytest.mark.parametrize("seconds", [30, 30.000001, 1000])
+    def test_an_expired_lease_is_taken_with_a_greater_token(
+        self, store: DrivenStorage, holder: str, seconds: float
+    ) -> None:
+        first = store.lease("me", ttl=30)
+        second = store.lease(holder, now=later(seconds), ttl=30)
+        assert (second.holder, second.since, second.expires_at) == (holder, later(seconds), later(seconds + 30))
+        assert second.token > first.token
+
+    def test_a_lease_that_was_given_back_is_free(self, store: DrivenStorage) -> None:
+        first = store.lease("me")
+        store.lease("me", ttl=0, now=later(1))
+        second = store.lease("you", now=later(1))
+        assert second.holder == "you" and second.token > first.token
+
+    def test_only_the_holder_can_give_a_lease_back(self, store: DrivenStorage) -> None:
+        mine = store.lease("me")
+        store.lease("you", ttl=0, now=later(1))
+        assert store.lease("you", now=later(2)) == mine
+
+    def test_giving_back_what_nobody_has_does_nothing(self, store: DrivenStorage) -> None:
+        store.lease("me", ttl=0)
+        assert store.lease("you").holder == "you"
+
+    def test_leases_of_two_threads_are_separate(self, store: DrivenStorage) -> None:
+        first, second = store.lease("me", "t"), store.lease("you", "u")
+        assert (first.holder, second.holder) == ("me", "you")
+        assert store.lease("you", "t", now=later(1)) == first
+
+    def test_a_thread_named_like_a_lease_is_a_thread_of_its_own(self, store: DrivenStorage) -> None:
+        for name in ("x", "lock:x", "lease:x", "x:lease", "{x}"):
+            assert store.lease(f"holder of {name}", name).holder == f"holder of {name}"
+
+    def test_tokens_grow_from_thread_to_thread_and_over_deletions(self, store: DrivenStorage) -> None:
+        tokens = []
+        for number in range(6):
+            store.apply(commit(messages=[message("m1")]))
+            tokens.append(store.lease(f"holder {number}").token)
+            store.apply(deletion())
+            tokens.append(store.lease("me", f"other {number}").token)
+        assert tokens == sorted(set(tokens))
+
+    def test_the_last_holder_writes_under_its_token(self, store: DrivenStorage) -> None:
+        token = store.lease("me").token
+        store.apply(commit(fence=token, messages=[message("m1")]))
+        assert store.message_ids() == ["m1"]
+
+    def test_an_earlier_holder_is_fenced_off(self, store: DrivenStorage) -> None:
+        store.apply(full_commit())
+        old = store.lease("me", ttl=30).token
+        new = store.lease("you", now=later(31)).token
+        store.refused(commit(fence=old, messages=[message("m2")]), LeaseError)
+        store.apply(commit(fence=new, messages=[message("m3")]))
+        assert store.message_ids() == ["m1", "m3"]
+
+    def test_an_expired_lease_is_good_until_somebody_takes_it(self, store: DrivenStorage) -> None:
+        token = store.lease("me", ttl=30).token
+        store.apply(commit(fence=token, messages=[message("m1")], at=later(1000)))
+        assert store.message_ids() == ["m1"]
+
+    @pytest.mark.parametrize("ttl", [0, 30])
+    def test_who_has_not_got_the_lease_does_not_change_the_fence(self, store: DrivenStorage, ttl: float) -> None:
+        token = store.lease("me", ttl=30).token
+        store.lease("you", ttl=ttl, now=later(1))
+        store.apply(commit(fence=token, messages=[message("m1")]))
+
+    def test_a_fence_of_a_thread_without_a_lease_is_refused(self, store: DrivenStorage) -> None:
+        token = store.lease("me", "other").token
+        store.apply(full_commit())
+        store.refused(commit(fence=token, messages=[message("m2")]), LeaseError)
+        store.refused(commit(fence=0, messages=[message("m2")]), LeaseError)
+
+    def test_commits_without_a_fence_are_not_held_up(self, store: DrivenStorage) -> None:
+        store.lease("me")
+        store.apply(commit(messages=[message("m1")]))
+        assert store.message_ids() == ["m1"]
+
+    def test_deleting_a_thread_ends_its_lease(self, store: DrivenStorage) -> None:
+        store.apply(full_commit())
+        token = store.lease("me").token
+        store.apply(deletion())
+        store.refused(commit(fence=token, messages=[message("m1")]), LeaseError)
+        new = store.lease("you", now=later(1))
+        assert new.holder == "you" and new.token > token
+
+    @pytest.mark.parametrize("user", ["bob", None])
+    @pytest.mark.parametrize("ttl", [0, 30])
+    def test_others_cannot_lease_a_thread_that_has_an_owner(self, store: DrivenStorage, user: User, ttl: float) -> None:
+        store.apply(full_commit(user="ann"))
+        with pytest.raises(PermissionDeniedError):
+            store.lease("me", user=user, ttl=ttl)
+        assert store.lease("you", user="ann").holder == "you"
+        assert store.lease("me", user=ANY_USER).holder == "you"
+
+    def test_a_clock_that_goes_backwards_does_not_free_a_lease(self, store: DrivenStorage) -> None:
+        mine = store.lease("me", ttl=30)
+        assert store.lease("you", now=later(-1000)) == mine
+
+    def test_a_lease_may_be_shorter_than_a_second(self, store: DrivenStorage) -> None:
+        assert store.lease("me", ttl=0.25).expires_at == later(0.25)
+        assert store.lease("you", now=later(0.2)).holder == "me"
+        assert store.lease("you", now=later(0.25)).holder == "you"

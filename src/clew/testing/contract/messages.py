@@ -1,0 +1,86 @@
+"""Messages: in their order, replaced in their place, read in pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.testing.build import attachment, commit, later, message, messages
+from clew.testing.contract.base import ContractPart
+from clew.testing.driver import DrivenStorage
+
+
+class MessageContract(ContractPart):
+    def test_a_message_comes_back_as_it_was_written(self, store: DrivenStorage) -> None:
+        written = [
+            message("m1", "Héllo\0🧵", tool_calls=3, run_id="r1", created_at=later(0.000001), data=bytes(range(256))),
+            message("m2", "", run_id="", data=b""),
+            message("m3", "x" * 300_000),
+        ]
+        store.apply(commit(messages=written))
+        assert store.messages() == written
+
+    def test_messages_come_in_the_order_they_were_added(self, store: DrivenStorage) -> None:
+        names = ["m", "z", "a", "10", "9", "Z"]
+        for number, name in enumerate(names):
+            store.apply(
+                commit(messages=[message(name, created_at=later(-number)), message(name + "2")], at=later(-number))
+            )
+        assert store.message_ids() == [each for name in names for each in (name, name + "2")]
+
+    def test_a_known_message_is_replaced_in_its_place(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=messages("a", "b", "c")))
+        new = message("m1", "new", tool_calls=2, run_id="r", created_at=later(5), data=b"new data")
+        store.apply(commit(messages=[message("m3", "d"), new]))
+        assert store.message_ids() == ["m0", "m1", "m2", "m3"]
+        assert store.messages(message_id="m1") == [new]
+        assert store.known().message_count == 4
+
+    def test_of_two_with_the_same_id_in_one_commit_the_last_is_kept(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=[message("m1", "first"), message("m2"), message("m1", "second")]))
+        assert [(each.message_id, each.text) for each in store.messages()] == [("m1", "second"), ("m2", "hello")]
+        assert store.known().message_count == 2
+
+    def test_one_message_can_be_asked_for(self, store: DrivenStorage) -> None:
+        store.apply_all(commit(messages=messages("a", "b")), commit("u", messages=messages("other")))
+        assert store.messages(message_id="m1") == [message("m1", "b")]
+        assert store.messages(message_id="m9") == []
+        assert store.messages("u", message_id="m1") == []
+
+    def test_a_thread_that_is_not_there_has_no_messages(self, store: DrivenStorage) -> None:
+        assert store.messages("nowhere") == []
+
+    def test_a_thread_without_messages_has_none(self, store: DrivenStorage) -> None:
+        store.apply(commit(attachments=[attachment("c1", "k")]))
+        assert store.messages() == store.messages(search="") == store.messages(search="x") == []
+
+    @pytest.mark.parametrize(
+        ("offset", "limit", "found"),
+        [
+            (0, None, "01234"),
+            (0, 2, "01"),
+            (3, 2, "34"),
+            (4, 2, "4"),
+            (5, 2, ""),
+            (99, None, ""),
+            (2, None, "234"),
+            (0, 0, ""),
+            (2, 0, ""),
+            (0, 99, "01234"),
+        ],
+    )
+    @pytest.mark.parametrize("search", [None, "", "text"])
+    def test_messages_are_read_in_pages(
+        self, store: DrivenStorage, offset: int, limit: int | None, found: str, search: str | None
+    ) -> None:
+        store.apply(commit(messages=messages(*("a text" for _ in range(5)))))
+        assert store.message_ids(offset=offset, limit=limit, search=search) == [f"m{digit}" for digit in found]
+
+    def test_pages_lose_no_message_when_all_times_are_equal(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=messages(*map(str, range(107)))))
+        pages = [store.message_ids(offset=offset, limit=10) for offset in range(0, 120, 10)]
+        assert [each for page in pages for each in page] == [f"m{number}" for number in range(107)]
+
+    def test_messages_of_two_threads_are_separate(self, store: DrivenStorage) -> None:
+        store.apply_all(commit("t", messages=messages("in t")), commit("u", messages=messages("in u")))
+        assert [each.text for each in store.messages("t")] == ["in t"]
+        assert store.messages("u", search="in t") == []

@@ -1,0 +1,194 @@
+"""A storage driven from plain, synchronous test code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, TypeVar
+
+from clew.errors import ClewError
+from clew.model.commit import Applied, Commit
+from clew.model.config import ANY_USER, User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, CheckpointRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.protocol import Capabilities, Storage
+from clew.testing.build import NOON
+
+_T = TypeVar("_T")
+_Error = TypeVar("_Error", bound=ClewError)
+Job = Callable[[], Coroutine[Any, Any, _T]]
+
+
+def run_inline(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """The result of a coroutine that never suspends, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    coroutine.close()
+    raise AssertionError("the coroutine suspended, though the storage says that its coroutines don't")
+
+
+class DrivenStorage:
+    """A storage with an event loop of its own. Queries are for `ANY_USER` and thread `t` if not told otherwise."""
+
+    def __init__(self, make: Callable[[], Storage]) -> None:
+        self._make = make
+        self._runner = asyncio.Runner()
+        self._open()
+
+    def _open(self) -> None:
+        self.storage = self._make()
+        self.run(self.storage.setup())
+
+    def close(self) -> None:
+        self.run(self.storage.close())
+        self._runner.close()
+
+    def reopen(self) -> None:
+        """Close the storage and open it anew, as the next process would."""
+        self.run(self.storage.close())
+        self._open()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.storage.capabilities
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        # Not Runner.run: its handling of signals takes longer than most of what is run here.
+        return self._runner.get_loop().run_until_complete(coroutine)
+
+    def at_once(self, jobs: Iterable[Job[_T]]) -> list[_T]:
+        """The results of all `jobs`, run concurrently on the event loop."""
+
+        async def gather() -> list[_T]:
+            return list(await asyncio.gather(*(job() for job in jobs)))
+
+        return self.run(gather())
+
+    def in_threads(self, jobs: Sequence[Job[_T]], *, threads: int = 8) -> list[_T]:
+        """The results of all `jobs`, run by several OS threads (on the one event loop, if the storage needs that)."""
+        with ThreadPoolExecutor(threads) as pool:
+            if not self.capabilities.suspends:
+                return list(pool.map(lambda job: run_inline(job()), jobs))
+
+            async def serve() -> list[_T]:
+                loop = asyncio.get_running_loop()
+
+                def call(job: Job[_T]) -> _T:
+                    return asyncio.run_coroutine_threadsafe(job(), loop).result()
+
+                return list(await asyncio.gather(*(loop.run_in_executor(pool, call, job) for job in jobs)))
+
+            return self.run(serve())
+
+    # Writing
+
+    def outcomes(self, *commits: Commit) -> list[Applied | ClewError]:
+        return self.run(self.storage.apply(commits))
+
+    def apply(self, commit: Commit) -> Applied:
+        """Apply `commit`, or raise the error that is its outcome."""
+        (outcome,) = self.outcomes(commit)
+        if isinstance(outcome, ClewError):
+            raise outcome
+        return outcome
+
+    def apply_all(self, *commits: Commit) -> list[Applied]:
+        return [self.apply(commit) for commit in commits]
+
+    def refused(self, commit: Commit, error: type[_Error]) -> _Error:
+        """The error, of the type `error`, that is the outcome of `commit`."""
+        (outcome,) = self.outcomes(commit)
+        assert isinstance(outcome, error), f"expected {error.__name__}, got {outcome!r}"
+        return outcome
+
+    def lease(
+        self, holder: str, thread_id: str = "t", *, user: User = ANY_USER, now: datetime = NOON, ttl: float = 30
+    ) -> LeaseRecord:
+        return self.run(self.storage.lease(thread_id, user, holder=holder, now=now, ttl=ttl))
+
+    # Reading
+
+    def page(
+        self, thread_id: str = "t", *, user: User = ANY_USER, limit: int | None = None, **query: Any
+    ) -> CheckpointPage:
+        asked = CheckpointQuery(thread_id=thread_id, user=user, limit=limit, **query)
+        return self.run(self.storage.checkpoints(asked))
+
+    def checkpoints(self, thread_id: str = "t", **query: Any) -> tuple[CheckpointRecord, ...]:
+        return self.page(thread_id, **query).checkpoints
+
+    def checkpoint_ids(self, thread_id: str = "t", **query: Any) -> list[str]:
+        return [found.checkpoint_id for found in self.checkpoints(thread_id, **query)]
+
+    def checkpoint(self, checkpoint_id: str, thread_id: str = "t", **query: Any) -> CheckpointRecord:
+        """The checkpoint with the id, body and all."""
+        (found,) = self.checkpoints(thread_id, checkpoint_id=checkpoint_id, **{"detail": "body"} | query)
+        return found
+
+    def values(self, thread_id: str = "t", *, user: User = ANY_USER, data: bool = True, **query: Any) -> ValuePage:
+        return self.run(self.storage.values(ValueQuery(thread_id=thread_id, user=user, data=data, **query)))
+
+    def attachments(
+        self, checkpoint_id: str | None = None, thread_id: str = "t", *, user: User = ANY_USER, namespace: str = ""
+    ) -> list[AttachmentRecord]:
+        asked = AttachmentQuery(thread_id=thread_id, user=user, namespace=namespace, checkpoint_id=checkpoint_id)
+        return self.run(self.storage.attachments(asked))
+
+    def messages(
+        self, thread_id: str = "t", *, user: User = ANY_USER, limit: int | None = None, **query: Any
+    ) -> list[MessageRecord]:
+        return self.run(self.storage.messages(MessageQuery(thread_id=thread_id, user=user, limit=limit, **query)))
+
+    def message_ids(self, thread_id: str = "t", **query: Any) -> list[str]:
+        return [found.message_id for found in self.messages(thread_id, **query)]
+
+    def threads(self, *, user: User = ANY_USER, limit: int | None = None, **query: Any) -> list[ThreadRecord]:
+        return self.run(self.storage.threads(ThreadQuery(user=user, limit=limit, **query)))
+
+    def thread_ids(self, **query: Any) -> list[str]:
+        return [found.thread_id for found in self.threads(**query)]
+
+    def thread(self, thread_id: str = "t", *, user: User = ANY_USER) -> ThreadRecord | None:
+        found = self.threads(user=user, thread_id=thread_id)
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def known(self, thread_id: str = "t") -> ThreadRecord:
+        """The thread, which is there."""
+        found = self.thread(thread_id)
+        assert found is not None, f"there is no thread {thread_id!r}"
+        return found
+
+    def stats(self, user: User = ANY_USER) -> StorageStats:
+        return self.run(self.storage.stats(user))
+
+    def everything(self) -> dict[str, Any]:
+        """All that can be read, by name: equal before and after what changes nothing."""
+        threads = self.threads()
+        found: dict[str, Any] = {"threads": threads, "by_thread": self.stats().by_thread, "by_day": self.stats().by_day}
+        for thread_id in (thread.thread_id for thread in threads):
+            found[f"checkpoints of {thread_id}"] = self.page(thread_id, namespace=None, detail="state")
+            found[f"values of {thread_id}"] = self.values(thread_id)
+            found[f"attachments of {thread_id}"] = self.attachments(None, thread_id)
+            found[f"messages of {thread_id}"] = self.messages(thread_id)
+        return found
+
+
+class InlineStorage(DrivenStorage):
+    """The same without the event loop, unless the storage needs one: as sync callers have it, and much faster."""
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return super().run(coroutine) if self.capabilities.suspends else run_inline(coroutine)

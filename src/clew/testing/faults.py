@@ -1,0 +1,173 @@
+"""A storage that fails on purpose, and one that tries again.
+
+    storage = FaultyStorage(MemoryStorage(), script([None, "after apply"]))   # the second commit's answer is lost
+    storage = FaultyStorage(SQLiteStorage(path), at_random(seed=7, rate=0.1))
+
+The fault points: `"before apply"` (nothing was written), `"after apply"` (it was written, but the answer is lost),
+`"before read"`, and `"slow"`, which fails nothing and takes a while. A lease counts as an apply, a ping as a read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from clew.errors import ClewError, TransientStorageError
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.protocol import Capabilities, Storage
+
+Kind = Literal["apply", "read"]
+FaultPoint = Literal["before apply", "after apply", "before read", "slow"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault point, and the error to raise there instead of a TransientStorageError."""
+
+    point: FaultPoint
+    error: Exception | None = None
+
+
+Step = Fault | FaultPoint | None
+Plan = Callable[[Kind], Step]
+"""Asked once an operation; says what goes wrong with it."""
+
+
+def script(steps: Iterable[Step], *, kinds: Sequence[Kind] = ("apply",)) -> Plan:
+    """A plan that takes one of `steps` for each operation of `kinds`, in order; after the last, nothing fails.
+
+    `itertools.cycle([...])` makes one without an end.
+    """
+    remaining = iter(steps)
+    return lambda kind: next(remaining, None) if kind in kinds else None
+
+
+def at_random(
+    *, seed: int, rate: float, points: Sequence[FaultPoint] = ("before apply", "after apply", "before read")
+) -> Plan:
+    """A plan in which a share `rate` of the operations fails, always the same ones for the same `seed`."""
+    chance = random.Random(seed)
+
+    def plan(kind: Kind) -> Step:
+        fitting = [point for point in points if kind in point or point == "slow"]
+        return chance.choice(fitting) if fitting and chance.random() < rate else None
+
+    return plan
+
+
+class StorageWrapper:
+    """A storage around a storage that does all operations through `_around`."""
+
+    def __init__(self, inner: Storage) -> None:
+        self.inner = inner
+
+    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
+        """Do `operation`; called again, it is done again."""
+        raise NotImplementedError
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    async def setup(self) -> None:
+        await self.inner.setup()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def ping(self) -> None:
+        await self._around("read", self.inner.ping)
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        return await self._around("apply", lambda: self.inner.apply(commits))
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        return await self._around("apply", lambda: self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl))
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        return await self._around("read", lambda: self.inner.checkpoints(query))
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        return await self._around("read", lambda: self.inner.values(query))
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        return await self._around("read", lambda: self.inner.attachments(query))
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        return await self._around("read", lambda: self.inner.messages(query))
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        return await self._around("read", lambda: self.inner.threads(query))
+
+    async def stats(self, user: User) -> StorageStats:
+        return await self._around("read", lambda: self.inner.stats(user))
+
+    async def reclaim(self) -> None:
+        await self._around("apply", self.inner.reclaim)
+
+
+class FaultyStorage(StorageWrapper):
+    """A storage that fails as `plan` says. Suspends only if the inner one does; `delay` is how long "slow" takes."""
+
+    def __init__(self, inner: Storage, plan: Plan, *, delay: float = 0.01) -> None:
+        super().__init__(inner)
+        self._plan = plan
+        self._delay = delay
+        self._wait = time.sleep  # For an inner storage that blocks the calling thread as well.
+        self._lock = threading.Lock()
+        self.faults: list[FaultPoint] = []
+        """What has gone wrong so far, in order."""
+
+    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
+        with self._lock:
+            step = self._plan(kind)
+            fault = step if isinstance(step, Fault) or step is None else Fault(step)
+            if fault:
+                self.faults.append(fault.point)
+        if fault is None:
+            return await operation()
+        if fault.point == "slow":
+            if self.capabilities.suspends:
+                await asyncio.sleep(self._delay)
+            else:
+                self._wait(self._delay)
+            return await operation()
+        error = fault.error or TransientStorageError(f"a fault on purpose, {fault.point}", point=fault.point)
+        if fault.point == "after apply":
+            await operation()
+        raise error
+
+
+class RetryingStorage(StorageWrapper):
+    """A storage that tries what failed in passing again, at once and up to `attempts` times: commits are idempotent."""
+
+    def __init__(self, inner: Storage, *, attempts: int = 10) -> None:
+        super().__init__(inner)
+        self._attempts = attempts
+
+    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
+        for _ in range(self._attempts - 1):
+            try:
+                return await operation()
+            except TransientStorageError:
+                continue
+        return await operation()

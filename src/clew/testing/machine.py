@@ -1,0 +1,362 @@
+"""Any storage beside the reference: random commits and queries, each outcome and each answer compared.
+
+    TestMyStorage = storage_machine(lambda directory: MyStorage(directory / "store")).TestCase
+
+Needs hypothesis. The names, times and numbers that are drawn come from small sets, so that commits meet each other.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from clew.errors import ClewError, ConflictError
+from clew.model.commit import Applied, Commit, Removal
+from clew.model.config import ANY_USER
+from clew.model.queries import Totals
+from clew.model.records import Basis, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import StaleBasisError, Storage
+from clew.testing.build import commit, fields, fork_of, later
+from clew.testing.draw import (
+    CHECKPOINTS,
+    HOLDERS,
+    NAMESPACES,
+    THREADS,
+    USERS,
+    attachment_lists,
+    checkpoint_queries,
+    covers_within,
+    field_sets,
+    message_lists,
+    message_queries,
+    new_checkpoints,
+    removals,
+    seconds,
+    some,
+    subranges,
+    thread_queries,
+    value_rows,
+)
+from clew.testing.driver import DrivenStorage, InlineStorage
+
+CI = settings(
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def storage_machine(make_storage: Callable[[Path], Storage]) -> type[StorageMachine]:
+    """A state machine that drives what `make_storage(directory)` returns beside the reference; `.TestCase` is its test.
+
+    A durable storage is closed and made again with the same directory now and then. `.TestCase.settings` are suited to
+    CI: always the same steps, about twenty seconds.
+    """
+
+    class Machine(StorageMachine):
+        def make_storage(self, directory: Path) -> Storage:
+            return make_storage(directory)
+
+    Machine.TestCase.settings = CI
+    return Machine
+
+
+class StorageMachine(RuleBasedStateMachine):
+    """The rules. `model` is the reference, `real` the storage in question.
+
+    They draw ids and tokens of their own: `incarnations` and `tokens` say which of the one is which of the other.
+    """
+
+    def make_storage(self, directory: Path) -> Storage:
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._directory = tempfile.TemporaryDirectory()
+        self.model = InlineStorage(MemoryStorage)
+        self.real = InlineStorage(lambda: self.make_storage(Path(self._directory.name)))
+        self.incarnations: dict[str, str] = {}
+        self.tokens: dict[int, int] = {0: 0}
+        self.last_tokens: dict[str, int] = {}
+        self.bases: list[Basis] = []
+        self.commits: list[Commit] = []
+        self.since_opened = 0
+
+    @property
+    def shares(self) -> bool:
+        return self.real.capabilities.shares_forks
+
+    def teardown(self) -> None:
+        self.real.close()
+        self.model.close()
+        self._directory.cleanup()
+
+    # Writing
+
+    @rule(data=st.data(), at=seconds)
+    def converse(self, data: st.DataObject, at: float) -> None:
+        """What an agent does, and what is not refused: new values, a checkpoint that needs them, messages."""
+        thread_id = data.draw(st.sampled_from(THREADS), label="thread")
+        page = self.real.values(thread_id)
+        next_value = page.basis.next_value if page.basis else 0
+        new = data.draw(value_rows(next_value), label="values")
+        made = replace(data.draw(new_checkpoints(covers_within([*page.rows, new]))), on_conflict="branch")
+        messages = data.draw(message_lists, label="messages")
+        user = self.owner(thread_id)
+        self.apply(commit(thread_id, user=user, at=later(at), values=new, checkpoint=made, messages=messages))
+
+    @rule(data=st.data(), at=seconds)
+    def write(self, data: st.DataObject, at: float) -> None:
+        """One to three commits, in one batch, of everything but forks and merges."""
+        count = data.draw(st.sampled_from([1, 1, 2, 3]), label="commits")
+        self.apply(*(self.drawn(data, at) for _ in range(count)))
+
+    def drawn(self, data: st.DataObject, at: float) -> Commit:
+        thread_id = data.draw(st.sampled_from(THREADS), label="thread")
+        basis = self.model.values(thread_id).basis
+        next_value = basis.next_value if basis else 0
+        owner = self.owner(thread_id)
+        user = data.draw(some([owner], USERS), label="user")
+        first = data.draw(some([next_value], [0, next_value + 1]), label="first")
+        parts: dict[str, Any] = {
+            "values": st.none() | value_rows(first),
+            "checkpoint": st.none() | new_checkpoints(covers_within(self.real.values(thread_id).rows)),
+            "attachments": attachment_lists,
+            "messages": message_lists,
+            "thread": st.none() | field_sets([user if isinstance(user, str) else owner]),
+            "remove": some([None], removals),
+        }
+        made: dict[str, Any] = {name: data.draw(part, label=name) for name, part in parts.items()}
+        if not any(made.values()):
+            made["thread"] = fields("a name", user_id=owner)
+        fence = data.draw(some([None, None, self.last_tokens.get(thread_id)], list(self.tokens)), label="fence")
+        keep = data.draw(st.booleans(), label="keep")
+        known = self.drawn_basis(data, thread_id)
+        return commit(thread_id, user=user, at=later(at), basis=known, fence=fence, keep_attachments=keep, **made)
+
+    def drawn_basis(self, data: st.DataObject, thread_id: str) -> Basis | None:
+        return data.draw(some([None, self.model.values(thread_id).basis], self.bases), label="basis")
+
+    def owner(self, thread_id: str) -> str | None:
+        found = self.model.thread(thread_id)
+        return found.user_id if found else None
+
+    @precondition(lambda self: self.model.threads())
+    @rule(data=st.data(), at=seconds, messages=message_lists)
+    def fork(self, data: st.DataObject, at: float, messages: list[MessageRecord]) -> None:
+        there = self.model.thread_ids()
+        absent = [name for name in THREADS if name not in there]
+        known = [
+            (name, each.namespace, checkpoint_id)
+            for name in there
+            for each in self.model.checkpoints(name, namespace=None)
+            for checkpoint_id in (each.checkpoint_id, None)
+        ]
+        unknown = st.tuples(st.sampled_from(THREADS), st.sampled_from(NAMESPACES), st.sampled_from(CHECKPOINTS))
+        source, namespace, checkpoint_id = data.draw(some(known, unknown) if known else unknown, label="source")
+        thread_id = data.draw(some(absent or THREADS, THREADS), label="thread")
+        copy = data.draw(st.sampled_from(CHECKPOINTS), label="as")
+        fork = fork_of(source, checkpoint_id, namespace=namespace, as_checkpoint_id=copy)
+        user = data.draw(some([self.owner(source)], USERS), label="user")
+        self.apply(commit(thread_id, user=user, at=later(at), fork=fork, messages=messages))
+
+    @precondition(lambda self: self.model.threads())
+    @rule(data=st.data(), at=seconds)
+    def merge(self, data: st.DataObject, at: float) -> None:
+        """Merge neighbouring rows, or some range that does not fit."""
+        thread_id = data.draw(st.sampled_from(self.model.thread_ids()), label="thread")
+        ranges = data.draw(subranges(self.model.values(thread_id).rows), label="ranges")
+        merged = [data.draw(value_rows(first, count=end - first)) for first, end in ranges]
+        basis = self.drawn_basis(data, thread_id)
+        made = commit(thread_id, user=self.owner(thread_id), at=later(at), basis=basis, merge=merged)
+        if self.is_clear(made):
+            self.apply(made)
+
+    @precondition(lambda self: self.model.threads())
+    @rule(data=st.data(), at=seconds, state=some([False], [True]))
+    def remove(self, data: st.DataObject, at: float, state: bool) -> None:
+        """Take out values and whatever else."""
+        thread_id = data.draw(st.sampled_from(self.model.thread_ids()), label="thread")
+        dropped = tuple(data.draw(subranges(self.model.values(thread_id).rows), label="values"))
+        drawn = data.draw(removals, label="others")
+        values = () if state else dropped
+        removal = Removal(state=state, checkpoints=drawn.checkpoints, messages=drawn.messages, values=values)
+        made = commit(thread_id, user=self.owner(thread_id), at=later(at), remove=removal)
+        if self.is_clear(made):
+            self.apply(made)
+
+    def is_clear(self, made: Commit) -> bool:
+        """Whether it is promised what comes of `made`, as far as values shared with a fork go.
+
+        It is not for a range that reaches into fixed values without holding a whole row of them; nor, where storages
+        copy instead, for any that does.
+        """
+        page = self.model.values(made.thread_id)
+        ranges = [*(made.remove.values if made.remove else ()), *((row.first, row.end) for row in made.merge)]
+        return all(
+            first >= page.fixed_before
+            or (self.shares and any(first <= row.first and row.end <= min(end, page.fixed_before) for row in page.rows))
+            for first, end in ranges
+        )
+
+    @precondition(lambda self: self.model.threads())
+    @rule(data=st.data(), by_owner=some([False], [True]))
+    def delete(self, data: st.DataObject, by_owner: bool) -> None:
+        # Mostly by others, who may not: threads should live long enough for something to happen in them.
+        thread_id = data.draw(st.sampled_from(self.model.thread_ids()), label="thread")
+        owner = self.owner(thread_id)
+        if by_owner or owner is not None:
+            user = data.draw(st.sampled_from([owner, ANY_USER] if by_owner else [None, "eve"]), label="user")
+            self.apply(
+                commit(thread_id, user=user, basis=self.drawn_basis(data, thread_id), remove=Removal(thread=True))
+            )
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data())
+    def repeat(self, data: st.DataObject) -> None:
+        again = data.draw(st.lists(st.sampled_from(self.commits), min_size=1, max_size=2))
+        self.apply(*(made for made in again if self.is_clear(made)))
+
+    @rule(
+        thread_id=st.sampled_from(THREADS),
+        user=st.sampled_from(USERS),
+        holder=st.sampled_from(HOLDERS),
+        at=seconds,
+        ttl=st.sampled_from([0, 2, 5, 30]),
+    )
+    def lease(self, thread_id: str, user: Any, holder: str, at: float, ttl: float) -> None:
+        def answer(store: DrivenStorage) -> LeaseRecord | type[ClewError]:
+            try:
+                return store.lease(holder, thread_id, user=user, now=later(at), ttl=ttl)
+            except ClewError as error:
+                return type(error)
+
+        expected, found = answer(self.model), answer(self.real)
+        if isinstance(expected, LeaseRecord) and isinstance(found, LeaseRecord):
+            if ttl == 0 and (expected.holder == holder or expected.expires_at <= later(at)):
+                return  # What is returned for a lease that is given back, or was not there, is not promised.
+            if expected.token not in self.tokens:
+                assert found.token > max(self.tokens.values())
+                self.tokens[expected.token] = found.token
+            self.last_tokens[thread_id] = expected.token
+            expected = replace(expected, token=self.tokens[expected.token])
+        assert found == expected
+
+    @precondition(lambda self: self.real.capabilities.durable and self.since_opened > 2)
+    @rule()
+    def reopen(self) -> None:
+        self.real.reopen()
+        self.since_opened = 0
+
+    def apply(self, *commits: Commit) -> None:
+        """Apply the same to both, and compare what came of it."""
+        expected = self.model.outcomes(*commits)
+        outcomes = self.real.outcomes(*(self.translated(each) for each in commits))
+        assert len(outcomes) == len(commits)
+        for each, wanted, outcome in zip(commits, expected, outcomes, strict=True):
+            if isinstance(wanted, Applied):
+                assert isinstance(outcome, Applied), f"{outcome!r} came of {each}"
+                assert self.same_basis(wanted.basis, outcome.basis)
+                assert replace(outcome, basis=wanted.basis) == wanted
+                self.commits.append(each)
+                self.since_opened += 1
+            else:
+                assert _kind(outcome, each) == _kind(wanted, each), f"{outcome!r} came of {each}, not {wanted!r}"
+
+    def translated(self, made: Commit) -> Commit:
+        """`made` in the terms of the storage in question."""
+        basis, fence = made.basis, made.fence
+        if basis is not None:
+            basis = replace(basis, incarnation=self.incarnations[basis.incarnation])
+        return replace(made, basis=basis, fence=None if fence is None else self.tokens[fence])
+
+    def same_basis(self, expected: Basis | None, found: Basis | None) -> bool:
+        if expected is None or found is None:
+            return expected is found
+        if expected.incarnation not in self.incarnations:
+            assert found.incarnation not in self.incarnations.values(), "an incarnation came again"
+            self.incarnations[expected.incarnation] = found.incarnation
+        if expected not in self.bases:
+            self.bases.append(expected)
+        return replace(expected, incarnation=self.incarnations[expected.incarnation]) == found
+
+    # Reading
+
+    @invariant()
+    def everything_is_the_same(self) -> None:
+        expected, found = (self.without_names(store.everything()) for store in (self.model, self.real))
+        assert found.keys() == expected.keys()
+        for name, value in found.items():
+            assert value == expected[name], f"{name}: {value}, not {expected[name]}"
+
+    def without_names(self, everything: dict[str, Any]) -> dict[str, Any]:
+        """`everything` without what may differ: incarnations, and what copies in forks make different."""
+        plain: dict[str, Any] = {}
+        for name, value in everything.items():
+            basis = getattr(value, "basis", None)
+            plain[name] = replace(value, basis=replace(basis, incarnation="")) if basis else value
+            if not self.shares and hasattr(value, "fixed_before"):
+                plain[name] = replace(plain[name], fixed_before=0)
+        if not self.shares:
+            forks = [found.thread_id for found in everything["threads"] if found.forked_from]
+            plain["threads"] = self.plain_threads(everything["threads"])
+            plain["by_thread"] = self.plain_totals(everything["by_thread"])
+            for name in forks:
+                del plain[f"values of {name}"]
+        return plain
+
+    @rule(data=st.data(), thread_id=st.sampled_from(THREADS), user=st.sampled_from(USERS))
+    def ask(self, data: st.DataObject, thread_id: str, user: Any) -> None:
+        """One query of each kind, with whatever it can ask for."""
+        both = (self.model, self.real)
+        query = data.draw(checkpoint_queries, label="checkpoints")
+        expected, found = (store.page(thread_id, user=user, **query) for store in both)
+        assert self.same_basis(expected.basis, found.basis)
+        assert replace(found, basis=None) == replace(expected, basis=None)
+
+        query = {"since": data.draw(st.integers(0, 12), label="since")}
+        if data.draw(st.booleans()) or not self.shares:
+            query = {"ranges": tuple(data.draw(covers_within(self.real.values(thread_id).rows), label="ranges"))}
+        pages = [store.values(thread_id, user=user, **query) for store in both]
+        assert self.same_basis(pages[0].basis, pages[1].basis)
+        assert pages[1].rows == pages[0].rows
+
+        of, namespace = data.draw(st.none() | st.sampled_from(CHECKPOINTS)), data.draw(st.sampled_from(NAMESPACES))
+        attached = [store.attachments(of, thread_id, user=user, namespace=namespace) for store in both]
+        assert attached[1] == attached[0]
+
+        query = data.draw(message_queries, label="messages")
+        messages = [store.messages(thread_id, user=user, **query) for store in both]
+        assert messages[1] == messages[0]
+
+        query = data.draw(thread_queries, label="threads")
+        threads = [self.plain_threads(store.threads(user=user, **query)) for store in both]
+        assert threads[1] == threads[0]
+
+        totals = [store.stats(user) for store in both]
+        assert totals[1].by_day == totals[0].by_day
+        assert self.plain_totals(totals[1].by_thread) == self.plain_totals(totals[0].by_thread)
+
+    def plain_threads(self, found: Sequence[ThreadRecord]) -> list[ThreadRecord]:
+        return [each if self.shares else replace(each, size=0) for each in found]
+
+    def plain_totals(self, found: Mapping[str, Totals]) -> dict[str, Totals]:
+        return {name: total if self.shares else replace(total, bytes=0) for name, total in found.items()}
+
+
+def _kind(outcome: Applied | ClewError, made: Commit) -> type:
+    """The type of the error. What does not fit into the value log may be either of two."""
+    touches_rows = made.merge or (made.remove and made.remove.values)
+    return ConflictError if touches_rows and isinstance(outcome, StaleBasisError) else type(outcome)

@@ -1,0 +1,212 @@
+"""One damaged record is reported by name and hides nothing else."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+import clew
+from tests.checkpointer.support import at, text
+
+SECTIONS = [("value_rows", "data"), ("checkpoints", "body")]
+
+
+def state(name, number):
+    """States that share nothing, so that each has its own row of values."""
+    return {"n": number, "m": [text((name, number, each)) for each in range(8)]}
+
+
+@pytest.fixture
+def damaged(sqlite):
+    """A function that makes a store of two threads, and damages one cell of its file."""
+
+    def damage(table, column, flip=lambda data: flipped(data, len(data) // 2), row=2):
+        checkpointer = sqlite.open()
+        made = {}
+        for name in ("t", "other"):
+            for number in range(4):
+                message = clew.Message(message_id=f"{name}{number}", role="user", content=f"message {number}")
+                made[name, number] = checkpointer.put_checkpoint(
+                    name, state(name, number), metadata={"n": number}, messages=[message]
+                )
+            checkpointer.put_thread(name, clew.ThreadInfo(thread_id=name, thread_name=f"name of {name}"))
+        checkpointer.release()
+        connection = sqlite3.connect(sqlite.path)
+        (rowid, data) = connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid").fetchall()[row]
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (flip(bytes(data)), rowid))
+        connection.commit()
+        connection.close()
+        return sqlite.open(), made
+
+    return damage
+
+
+def flipped(data, position, mask=0x55):
+    return data[:position] + bytes([data[position] ^ mask]) + data[position + 1 :]
+
+
+FLIPS = [
+    pytest.param(lambda data: flipped(data, 0), id="first byte"),
+    pytest.param(
+        lambda data: flipped(data, 1, 0x80),
+        id="version",
+        marks=pytest.mark.xfail(reason="a damaged version byte is taken for a newer Clew, and averify stops"),
+    ),
+    pytest.param(lambda data: flipped(data, 1, 0x01), id="codec"),
+    pytest.param(lambda data: flipped(data, 3), id="checksum"),
+    pytest.param(lambda data: flipped(data, len(data) // 2), id="middle"),
+    pytest.param(lambda data: flipped(data, len(data) - 1), id="last byte"),
+    pytest.param(lambda data: data[: len(data) // 2], id="cut in half"),
+    pytest.param(lambda data: b"", id="emptied"),
+    pytest.param(lambda data: data + b"\0", id="longer"),
+    pytest.param(lambda data: bytes(len(data)), id="zeroes"),
+]
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+@pytest.mark.parametrize(("table", "column"), SECTIONS)
+def test_a_damaged_checkpoint_is_named_and_the_others_load(damaged, table, column, flip):
+    checkpointer, made = damaged(table, column, flip)
+    bad = made["t", 2]
+    for read in (
+        lambda: checkpointer.get_checkpoint(at(bad)),
+        lambda: checkpointer.get_state(at(bad)),
+        lambda: checkpointer.get_history("t"),
+        lambda: checkpointer.diff(at(bad), "t"),
+    ):
+        with pytest.raises(clew.CorruptRecordError, match="damaged.*arepair") as caught:
+            read()
+        assert (caught.value.thread_id, caught.value.checkpoint_id) == ("t", bad.checkpoint_id)
+    for key, each in made.items():
+        if key != ("t", 2):
+            assert checkpointer.get_state(at(each)) == state(*key)
+    assert len(checkpointer.list_checkpoints("t")) == 4
+    assert len(checkpointer.list_messages("t")) == 4
+    report = checkpointer.verify()
+    assert [(each.thread_id, each.checkpoint_id, each.message_id) for each in report.damage] == [
+        ("t", bad.checkpoint_id, None)
+    ]
+    assert (report.threads, report.checkpoints, report.messages, report.ok) == (2, 8, 8, False)
+
+
+@pytest.mark.parametrize(("table", "column"), SECTIONS)
+def test_a_thread_with_a_damaged_head_is_repaired_from_its_messages(damaged, table, column):
+    checkpointer, made = damaged(table, column, row=3)
+    with pytest.raises(clew.CorruptRecordError):
+        checkpointer.get_state("t")
+    repaired = checkpointer.repair("t")
+    assert repaired.metadata.node_name == "repair"
+    assert repaired.state["n"] == 2 and [each["content"] for each in repaired.state["messages"]] == [
+        f"message {number}" for number in range(4)
+    ]
+    assert checkpointer.get_state("t") == repaired.state
+    assert checkpointer.get_checkpoint("t").metadata.parent_id == made["t", 3].checkpoint_id
+    assert len(checkpointer.verify().damage) == 1
+    checkpointer.delete_checkpoint(at(made["t", 3]))
+    assert checkpointer.verify().ok
+
+
+def test_a_repair_may_be_told_how(damaged):
+    checkpointer, _ = damaged("checkpoints", "body", row=3)
+    repaired = checkpointer.repair("t", rebuild=lambda last, messages: {"last": last["n"], "said": len(messages)})
+    assert checkpointer.get_state("t") == repaired.state == {"last": 2, "said": 4}
+
+
+def test_a_thread_of_which_no_checkpoint_is_left_is_repaired_from_messages_alone(store):
+    checkpointer = store.open()
+    checkpointer.put_messages("t", [clew.Message(message_id="m", role="user", content="hi")])
+    assert checkpointer.repair("t").state["messages"][0]["content"] == "hi"
+    assert checkpointer.get_state("t")["messages"][0]["message_id"] == "m"
+
+
+def test_work_goes_on_in_a_thread_with_damage(damaged):
+    checkpointer, made = damaged("value_rows", "data", row=1)
+    checkpointer.put_state("t", state("t", 9))
+    checkpointer.update_state("t", append={"m": ["x"]})
+    checkpointer.compact()
+    checkpointer.cleanup(clew.RetentionPolicy(max_history=4))
+    assert checkpointer.get_state("t")["m"][-1] == "x"
+    assert [each.checkpoint_id for each in checkpointer.verify().damage] in ([made["t", 1].checkpoint_id], [])
+    assert checkpointer.get_state("other") == state("other", 3)
+
+
+def test_a_change_to_a_damaged_checkpoint_is_refused_by_name(sqlite):
+    checkpointer = sqlite.open()
+    made = checkpointer.put_checkpoint("t", {f"k{n}": text(n, 60) for n in range(1500)})
+    checkpointer.release()
+    with sqlite3.connect(sqlite.path) as connection:
+        connection.execute("UPDATE value_rows SET data = zeroblob(length(data))")
+    connection.close()
+    with pytest.raises(clew.CorruptRecordError) as caught:
+        sqlite.open().update_state("t", set={"k1": 1})
+    assert caught.value.checkpoint_id == made.checkpoint_id
+    assert len(sqlite.open().list_checkpoints("t")) == 1
+
+
+@pytest.mark.parametrize("flip", [each for each in FLIPS if each.id != "emptied"])
+def test_a_damaged_message_is_named_and_the_others_are_there(damaged, flip):
+    checkpointer, made = damaged("messages", "data", flip)
+    with pytest.raises(clew.CorruptRecordError) as caught:
+        checkpointer.get_message("t", "t2")
+    assert (caught.value.thread_id, caught.value.message_id) == ("t", "t2")
+    assert checkpointer.get_message("t", "t3").content == "message 3"
+    assert [(each.thread_id, each.message_id) for each in checkpointer.verify().damage] == [("t", "t2")]
+    assert checkpointer.get_state("t") == state("t", 3)
+    assert [each["message_id"] for each in checkpointer.repair("t").state["messages"]] == ["t0", "t1", "t3"]
+    assert checkpointer.delete_message("t", "t2") is True
+    assert checkpointer.verify().ok and len(checkpointer.list_messages("t")) == 3
+
+
+@pytest.mark.xfail(reason="alist_messages raises for the whole page")
+def test_a_damaged_message_does_not_hide_its_page(damaged):
+    checkpointer, _ = damaged("messages", "data")
+    assert {each.message_id for each in checkpointer.list_messages("t")} >= {"t0", "t1", "t3"}
+
+
+def test_damaged_metadata_is_listed_by_verify(damaged):
+    checkpointer, made = damaged("checkpoints", "metadata")
+    bad = made["t", 2]
+    with pytest.raises(clew.CorruptRecordError) as caught:
+        checkpointer.get_checkpoint(at(bad))
+    assert caught.value.checkpoint_id == bad.checkpoint_id
+    assert [each.checkpoint_id for each in checkpointer.verify().damage] == [bad.checkpoint_id]
+
+
+@pytest.mark.xfail(reason="alist_checkpoints and alist_threads raise, without a name, for one damaged record")
+@pytest.mark.parametrize(("table", "column", "row"), [("checkpoints", "metadata", 3), ("threads", "data", 0)])
+def test_damaged_metadata_hides_no_other_checkpoint_and_no_other_thread(damaged, table, column, row):
+    checkpointer, _ = damaged(table, column, row=row)
+    assert len(checkpointer.list_checkpoints("t")) == 4
+    assert {each.thread_id for each in checkpointer.list_threads({})} == {"t", "other"}
+
+
+@pytest.mark.xfail(reason="averify does not look at the descriptions of threads")
+def test_a_damaged_description_is_listed_by_verify(damaged):
+    checkpointer, _ = damaged("threads", "data", row=0)
+    assert [each.thread_id for each in checkpointer.verify().damage] == ["t"]
+
+
+@pytest.mark.xfail(
+    reason="`covers` that can't be read is a ValueError from reading, verifying, compacting, cleaning up"
+)
+def test_a_damaged_list_of_values_is_a_damaged_checkpoint(damaged):
+    checkpointer, made = damaged("checkpoints", "covers", lambda data: flipped(data, 0, 0x80))
+    with pytest.raises(clew.CorruptRecordError):
+        checkpointer.get_state(at(made["t", 2]))
+    assert [each.checkpoint_id for each in checkpointer.verify().damage] == [made["t", 2].checkpoint_id]
+
+
+@pytest.mark.xfail(reason="folded text that is not UTF-8 is a UnicodeDecodeError from listing, verifying and repairing")
+def test_a_damaged_search_text_is_a_damaged_message(damaged):
+    checkpointer, _ = damaged("messages", "text", lambda data: flipped(data, 0, 0x80))
+    assert checkpointer.get_message("t", "t3").content == "message 3"
+    assert [each.message_id for each in checkpointer.verify().damage] == ["t2"]
+
+
+def test_a_damaged_digest_costs_space_not_data(damaged):
+    checkpointer, made = damaged("value_rows", "digests")
+    for key, each in made.items():
+        assert checkpointer.get_state(at(each)) == state(*key)
+    checkpointer.put_state("t", state("t", 2))
+    assert checkpointer.get_state("t") == state("t", 2) and checkpointer.verify().ok

@@ -1,0 +1,176 @@
+"""`update_state`: the change, at the cost of the change."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pydantic
+import pytest
+
+import clew
+from tests.checkpointer.support import SpyStorage, at, run, text, written
+
+
+def test_fields_are_set_appended_to_and_removed_in_one_checkpoint(store):
+    checkpointer = store.open()
+    base = checkpointer.put_checkpoint("t", {"a": 1, "gone": 2, "m": ["x"], "kept": text(1)})
+    made = checkpointer.update_state("t", set={"a": (1,), "new": None}, append={"m": ["y", "z"]}, remove=["gone"])
+    assert made.state is clew.NOT_LOADED and not made.state
+    assert made.metadata.parent_id == base.checkpoint_id
+    expected = {"a": (1,), "m": ["x", "y", "z"], "kept": text(1), "new": None}
+    assert checkpointer.get_state("t") == store.open().get_state("t") == expected
+    assert checkpointer.get_state(at(base)) == base.state
+    assert len(checkpointer.list_checkpoints("t")) == 2
+
+
+def test_the_async_method_does_the_same(store):
+    async def go():
+        checkpointer = store.open()
+        await checkpointer.aupdate_state("t", append={"m": [1]})
+        made = await checkpointer.aupdate_state("t", append={"m": iter([2, 3])}, set={"n": 1})
+        assert await checkpointer.aget_state("t") == {"m": [1, 2, 3], "n": 1}
+        assert (await checkpointer.aget_checkpoint("t")).metadata == made.metadata
+
+    run(go())
+
+
+def test_a_missing_list_is_begun_and_a_missing_field_removed_is_none(checkpointer):
+    checkpointer.update_state("t", append={"m": [1]}, remove=["absent"])
+    checkpointer.update_state("t", append={"other": []})
+    assert checkpointer.get_state("t") == {"m": [1], "other": []}
+    checkpointer.update_state("t", remove="m")
+    assert checkpointer.get_state("t") == {"other": []}
+
+
+def test_a_field_removed_and_appended_to_starts_anew(checkpointer):
+    checkpointer.put_state("t", {"m": [text(n) for n in range(30)]})
+    checkpointer.update_state("t", remove=["m"], append={"m": [1]})
+    assert checkpointer.get_state("t") == {"m": [1]}
+    checkpointer.update_state("t", set={"m": [5]}, append={"m": [6]})
+    assert checkpointer.get_state("t") == {"m": [5, 6]}
+
+
+@pytest.mark.parametrize("value", [None, 1, "text", (1,), {1}, {"a": 1}, b"x" * 1000, text(1, 10_000)])
+def test_what_is_not_a_list_can_t_be_appended_to(checkpointer, value):
+    checkpointer.put_state("t", {"m": value})
+    with pytest.raises(clew.ConfigError, match="not a list"):
+        checkpointer.update_state("t", append={"m": [1]})
+    assert checkpointer.get_state("t") == {"m": value} and len(checkpointer.list_checkpoints("t")) == 1
+
+
+@pytest.mark.parametrize("state", [[1], "text", {1: 2}, None, (1, 2)])
+def test_a_state_without_fields_can_t_be_updated(checkpointer, state):
+    checkpointer.put_state("t", state)
+    with pytest.raises(clew.ConfigError):
+        checkpointer.update_state("t", set={"a": 1})
+    assert checkpointer.get_state("t") == state
+
+
+@dataclasses.dataclass
+class Agent:
+    messages: list[str]
+    plan: str = ""
+
+
+class Model(pydantic.BaseModel):
+    messages: list[str]
+    plan: str = ""
+
+
+@pytest.mark.parametrize("kind", [Agent, Model])
+@pytest.mark.parametrize("size", [1, 400])
+def test_the_fields_of_a_class_are_changed_and_it_stays_that_class(store, kind, size):
+    checkpointer = store.open(state_type=kind)
+    messages = [text(n) for n in range(size)]
+    checkpointer.put_state("t", kind(messages=messages))
+    checkpointer.update_state("t", append={"messages": ["more"]}, set={"plan": "p"})
+    loaded = store.open(state_type=kind).get_state("t")
+    assert loaded == kind(messages=[*messages, "more"], plan="p") and type(loaded) is kind
+
+
+def test_a_process_that_does_not_know_the_class_changes_its_fields_too(store):
+    store.open(state_type=Agent).put_state("t", Agent([text(n) for n in range(50)]))
+    store.open().update_state("t", append={"messages": ["more"]})
+    assert store.open(state_type=Agent).get_state("t").messages[-1] == "more"
+
+
+def test_a_state_with_two_thousand_keys_is_changed(store):
+    checkpointer = store.open()
+    state = {f"key{n}": text(n, 50) for n in range(2000)}
+    checkpointer.put_state("t", state)
+    for each in (checkpointer, store.open()):
+        each.update_state("t", set={"key7": "changed", "new": 1}, remove=["key1999"], append={"list": [1]})
+        state = {**state, "key7": "changed", "new": 1, "list": [*state.get("list", []), 1]}
+        state.pop("key1999", None)
+        assert each.get_state("t") == state
+    assert store.open().get_state("t") == state
+
+
+def test_a_given_checkpoint_is_changed_and_becomes_the_head(checkpointer):
+    old = checkpointer.put_checkpoint("t", {"m": ["old"]})
+    checkpointer.put_checkpoint("t", {"m": ["new"]})
+    made = checkpointer.update_state(at(old), append={"m": ["more"]})
+    assert made.metadata.parent_id == old.checkpoint_id
+    assert checkpointer.get_state("t") == {"m": ["old", "more"]}
+    with pytest.raises(clew.ConflictError, match="not there"):
+        checkpointer.update_state({"thread_id": "t", "checkpoint_id": "nope"}, set={"a": 1})
+
+
+def test_a_change_follows_the_head_that_another_moved(store):
+    mine, other = store.open(), store.open()
+    mine.put_state("t", {"m": [text(n) for n in range(20)]})
+    other.update_state("t", append={"m": ["other"]})
+    mine.update_state("t", append={"m": ["mine"]})
+    other.put_state("t", {"m": ["all new"]})
+    mine.update_state("t", append={"m": ["mine"]})
+    assert other.get_state("t") == {"m": ["all new", "mine"]}
+
+
+def test_many_changes_in_a_row_load_back_each(store):
+    checkpointer = store.open()
+    states, state = [], {"m": [], "n": 0}
+    checkpointer.put_state("t", state)
+    for number in range(120):
+        new = [{"role": "user", "text": text(number, 30 + number * 7 % 900)}]
+        checkpointer.update_state("t", set={"n": number}, append={"m": new})
+        state = {"m": [*state["m"], *new], "n": number}
+        states.append(state)
+    cold = store.open()
+    assert [each.state for each in cold.get_history("t", limit=120)] == states[::-1]
+    cold.compact()
+    assert store.open().get_state("t") == state
+    checkpointer.put_state("t", {**state, "n": -1})
+    assert cold.get_state("t") == {**state, "n": -1}
+
+
+# The cost
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["hot", "cold"])
+def test_the_cost_of_a_change_does_not_grow_with_the_state(store, cold):
+    costs, reads = {}, {}
+    for size in (10, 10_000):
+        first = store.open(SpyStorage)
+        messages = [{"role": "user", "content": text((size, n), 100)} for n in range(size)]
+        first.put_state(f"t{size}", {"messages": messages, "n": 0})
+        checkpointer = store.open(SpyStorage) if cold else first
+        spy = checkpointer.storage
+        spy.commits.clear()
+        spy.reads = 0
+        checkpointer.update_state(f"t{size}", append={"messages": [{"role": "user", "content": text("new", 100)}]})
+        (commit,) = spy.commits
+        costs[size], reads[size] = written(commit), spy.reads
+        assert len(store.open().get_state(f"t{size}")["messages"]) == size + 1
+    assert costs[10_000] <= costs[10] + 600, costs
+    assert costs[10_000] < 1200
+    assert reads[10_000] == reads[10] <= 3
+
+
+def test_ten_changes_of_a_large_state_write_only_the_changes(store):
+    checkpointer = store.open(SpyStorage)
+    checkpointer.put_state("t", {"messages": [text(n, 200) for n in range(5000)], "files": {"a": text("a", 50_000)}})
+    checkpointer.storage.commits.clear()
+    for number in range(10):
+        checkpointer.update_state("t", append={"messages": [text(("new", number), 200)]}, set={"n": number})
+    total = sum(map(written, checkpointer.storage.commits))
+    assert total < 10 * 900, total

@@ -1,0 +1,215 @@
+"""The commands, each on a small store."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import clew
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [line.rstrip() for line in result.stdout.splitlines() if line.strip()]
+
+
+def history_of(store, thread="trip"):
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        return checkpointer.list_checkpoints({"thread_id": thread, "user_id": clew.ANY_USER}, limit=None)
+
+
+def test_threads_lists_those_of_everybody_the_last_active_first(store, run):
+    _, _, first, second = lines(run("threads"))
+    assert first.split()[:3] == ["notes", "1", "0"]
+    assert second.split()[:6] == ["trip", "To", "Lisbon", "ana", "5", "5"]
+
+
+def test_threads_can_be_narrowed_to_a_user_and_a_piece_of_text(store, run):
+    assert lines(run("threads", "--user", "ana"))[-1].startswith("trip")
+    assert lines(run("threads", "--search", "HOLI"))[-1].startswith("trip")
+    assert lines(run("threads", "--user", "bob")) == ["no threads"]
+
+
+def test_a_long_list_says_that_there_is_more(store, run):
+    assert lines(run("threads", "--limit", "1"))[-1] == "there are more: --offset 1"
+    assert lines(run("messages", "trip", "--limit", "2", "--offset", "1"))[-1] == "there are more: --offset 3"
+    assert lines(run("messages", "trip", "--limit", "5"))[-1].endswith("Olá number 5")
+    assert lines(run("history", "trip", "--limit", "2"))[-1] == "the newest 2 of 5; --limit shows more"
+
+
+def test_history_shows_each_checkpoint_with_its_parent_the_newest_first(store, run):
+    rows = lines(run("history", "trip"))[2:]
+    assert [row.split()[0] for row in rows] == ["5", "4", "3", "2", "1"]
+    assert [row.split()[4] for row in rows] == ["#4", "#3", "#2", "#1", "–"]
+    assert [row.split()[1] for row in rows] == [each.checkpoint_id for each in history_of(store)]
+
+
+def test_history_shows_where_a_line_branched(store, run):
+    third = history_of(store)[2]
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        checkpointer.put_state({**third.config, "user_id": "ana"}, {"said": []})
+    assert lines(run("history", "trip"))[2].split()[2] == "#3"
+
+
+def test_show_gives_the_head_or_the_checkpoint_that_is_named(store, run):
+    assert "'step': 5" in run("show", "trip").stdout
+    second = history_of(store)[3].checkpoint_id
+    for name in (second, second[:15], "2", "#2"):
+        shown = run("show", "trip", "--checkpoint", name).stdout
+        assert "'step': 2" in shown
+        assert second in shown
+
+
+def test_show_shortens_what_is_long_unless_told_otherwise(store, run):
+    assert "x" * 250 not in run("show", "notes").stdout.replace("\n", "")
+    assert "x" * 300 in run("show", "notes", "--full").stdout.replace("\n", "")
+
+
+def test_a_thread_without_checkpoints_can_be_looked_at(store, run):
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        checkpointer.put_messages("talk", [clew.Message(role="user", content="hello")])
+    assert lines(run("show", "talk"))[-1] == "no checkpoints"
+    assert lines(run("history", "talk")) == ["no checkpoints"]
+    assert lines(run("messages", "notes")) == ["no messages"]
+
+
+def test_messages_come_in_order_and_can_be_searched(store, run):
+    assert [line.split(maxsplit=3)[2:] for line in lines(run("messages", "trip"))] == [
+        ["assistant" if number % 2 == 0 else "user", f"Olá number {number}"] for number in range(1, 6)
+    ]
+    assert [line[-12:] for line in lines(run("messages", "trip", "--search", "OLÁ NUMBER 3"))] == ["Olá number 3"]
+    assert lines(run("messages", "trip", "--search", "%")) == ["no messages"]
+
+
+def test_tool_calls_are_shown_in_the_shapes_that_frameworks_give_them(store, run):
+    calls = (
+        {"name": "look", "args": {"at": "map"}},
+        {"id": "1", "function": {"name": "book", "arguments": '{"room": 31}'}},
+        "anything",
+    )
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        checkpointer.put_messages("talk", [clew.Message(role="assistant", content="So:", tool_calls=calls)])
+    shown = [line.strip() for line in lines(run("messages", "talk"))]
+    assert shown[0].endswith("So:")
+    assert shown[1:] == ["→ look(at='map')", '→ book({"room": 31})', "→ anything"]
+
+
+def test_diff_shows_what_changed_between_two_checkpoints_or_until_the_head(store, run):
+    assert lines(run("diff", "trip", "2", "3")) == ["said[2] added: 'Olá number 3'", "step changed: 2 -> 3"]
+    assert lines(run("diff", "trip", "3"))[0] == "said[3..4] added: 'Olá number 4', 'Olá number 5'"
+    assert lines(run("diff", "trip", "3", "3")) == ["no changes"]
+
+
+def test_a_fork_belongs_to_the_same_owner_and_leaves_the_source_alone(store, run):
+    before = history_of(store)
+    assert lines(run("fork", "trip", "--checkpoint", "2", "--into", "other")) == ["other begins where trip was at #2"]
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        assert (checkpointer.get_state({"thread_id": "other", "user_id": "ana"}) or {})["step"] == 2
+        assert checkpointer.get_thread("other") is None
+    assert history_of(store) == before
+    assert "forked from trip at" in run("history", "other").stdout
+
+
+def test_a_fork_gets_an_id_of_its_own_if_none_is_given(store, run):
+    made = lines(run("fork", "notes"))[0].split()[0]
+    assert [each.sequence for each in history_of(store, made)] == [1]
+
+
+def test_stats_counts_what_is_there(store, run):
+    shown = lines(run("stats"))
+    assert shown[:3] == ["threads      2", "checkpoints  6", "messages     5"]
+    assert any(line.startswith("trip") for line in shown)
+
+
+def test_verify_reads_everything(store, run):
+    assert lines(run("verify")) == ["sound: 6 checkpoints and 5 messages of 2 threads read"]
+    assert lines(run("verify", "trip")) == ["sound: 5 checkpoints and 5 messages of 1 thread read"]
+
+
+def test_verify_names_what_is_damaged_and_fails(store, run):
+    damaged = history_of(store)[3].checkpoint_id
+    connection = sqlite3.connect(store)
+    connection.execute("UPDATE checkpoints SET body = x'00' WHERE checkpoint_id = ?", [damaged])
+    connection.commit()
+    connection.close()
+    result = run("verify")
+    assert result.exit_code == 1
+    assert damaged in result.stdout
+    assert "1 damaged record" in result.stdout
+    broken = run("show", "trip", "--checkpoint", "2")
+    assert broken.exit_code == 1
+    assert damaged in broken.stderr
+    assert run("show", "trip").exit_code == 0
+
+
+def test_compact_keeps_every_checkpoint_loadable(store, run):
+    states = [run("show", "trip", "--checkpoint", str(number), "--json").stdout for number in range(1, 6)]
+    assert lines(run("compact"))[0].startswith("2 threads")
+    assert lines(run("compact", "trip"))[0].startswith("1 thread")
+    assert states == [run("show", "trip", "--checkpoint", str(number), "--json").stdout for number in range(1, 6)]
+
+
+def test_every_command_that_looks_can_answer_in_json(store, run):
+    answers = {
+        name: json.loads(run(*name.split(), "--json").stdout)
+        for name in ("threads", "history trip", "show trip", "messages trip", "diff trip 1 2", "stats")
+    }
+    assert [clew.ThreadInfo.from_dict(each).thread_id for each in answers["threads"]] == ["notes", "trip"]
+    assert [clew.CheckpointInfo.from_dict(each) for each in answers["history trip"]] == history_of(store)
+    assert answers["show trip"]["checkpoint"]["state"]["step"] == 5
+    assert clew.Message.from_dict(answers["messages trip"][0]).text() == "Olá number 1"
+    assert answers["diff trip 1 2"]["changes"][0]["path"] == ["said", 1]
+    assert answers["stats"]["by_thread"]["trip"]["checkpoints"] == 5
+
+
+def test_json_has_text_for_what_json_does_not_have(store, run):
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        checkpointer.put_state("odd", {1: {2, 3}, (4, 5): b"bytes", "nan": float("nan"), "tuple": (None, True)})
+    shown = json.loads(run("show", "odd", "--json").stdout)["checkpoint"]["state"]
+    assert shown == {"1": [2, 3], "(4, 5)": "b'bytes'", "nan": "nan", "tuple": [None, True]}
+
+
+def test_what_others_wrote_cannot_drive_the_terminal(store, run):
+    evil = "\x1b[2Jgone\x07\u202ereversed[bold]"
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        config = {"thread_id": f"id{evil}", "user_id": evil}
+        call = {"name": evil, "args": {evil: evil}}
+        message = clew.Message(role=evil, content=evil, tool_calls=(call,))
+        checkpointer.put_checkpoint(config, {evil: evil}, messages=[message], node_name=evil, metadata={evil: evil})
+        checkpointer.put_thread(config, clew.ThreadInfo(thread_id=f"id{evil}", thread_name=evil, tags=(evil,)))
+    thread = f"id{evil}"
+    for command in (
+        ["threads"],
+        ["history", thread],
+        ["show", thread],
+        ["messages", thread],
+        ["diff", thread, "1"],
+        ["stats"],
+        ["fork", thread, "--into", f"new{evil}"],
+        ["show", f"no{evil}"],
+    ):
+        output = run(*command).output
+        assert not set("\x1b\x07\u202e") & set(output), command
+    assert "reversed[bold]" in run("messages", thread).stdout
+
+
+def test_the_url_comes_from_the_environment_if_not_given(store, monkeypatch):
+    from typer.testing import CliRunner
+
+    from clew.cli.app import app
+
+    monkeypatch.setenv("CLEW_URL", f"sqlite:///{store}")
+    assert lines(CliRunner().invoke(app, ["verify"])) == ["sound: 6 checkpoints and 5 messages of 2 threads read"]
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "clew", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == f"clew {clew.__version__}\n"

@@ -1,0 +1,37 @@
+"""Every Python block of README.md and docs/ runs, and prints what it says after `# ->`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAID = re.compile(r"# -> (.*)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))], ids=name_of)
+def test_the_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text("utf-8")
+    namespace: dict[str, object] = {"__name__": "example"}
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1))
+        # With as many empty lines before it, a traceback names the page's own line.
+        exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), namespace)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == SAID.findall(block[1]), f"{name_of(page)}, line {line + 1}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    missing = [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()]
+    assert missing == []
