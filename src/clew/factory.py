@@ -52,7 +52,7 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
         raise ConfigError(f"connect takes a URL such as {DEFAULT_URL!r}, not {type(url).__name__}")
     scheme, separator, _ = url.partition("://")
     if not separator:
-        raise ConfigError(f"{url!r} is not a URL; for a file write sqlite:///{url.lstrip('/')}")
+        raise ConfigError(f"{url!r} is not a URL; for a file write sqlite:///{url}")
     opener = _SCHEMES.get(scheme.lower())
     if opener is None:
         raise ConfigError(f"no storage is called {scheme!r}; there are {', '.join(sorted(_SCHEMES))}")

@@ -132,7 +132,7 @@ def python(script: str, *args: object, check: bool = True, timeout: float = 60) 
     return done.stdout
 
 
-def start(script: str, *args: object) -> subprocess.Popen[str]:
+def start(script: str, *args: object) -> Any:
     """`script` in a process of its own, its lines to be read as they come."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", script, *map(str, args)],

@@ -1,11 +1,13 @@
 """Bad input is refused with a ClewError that says what to do, and nothing is written."""
 
+# mypy: disable-error-code="arg-type"
 from __future__ import annotations
 
 import subprocess
 import time
 from collections import OrderedDict, deque
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ import clew
 from clew import Message, ThreadInfo
 from tests.checkpointer.support import python, text
 
-BAD_CONFIGS = [
+BAD_CONFIGS: list[Any] = [
     None,
     "",
     {},
@@ -37,7 +39,7 @@ BAD_CONFIGS = [
     {"thread_id": "t", "checkpoint_id": "\ud800"},
     {"thread_id": "t", "checkpoint_ns": 5},
 ]
-CALLS = {
+CALLS: dict[str, Any] = {
     "put_state": lambda c, config: c.put_state(config, {}),
     "get_state": lambda c, config: c.get_state(config),
     "clear_state": lambda c, config: c.clear_state(config),
@@ -74,7 +76,7 @@ def test_a_config_that_names_no_thread_or_holds_a_wrong_type_is_refused(name):
 
 
 def test_the_error_says_what_the_config_had_instead(checkpointer):
-    with pytest.raises(clew.ConfigError, match="'thread_id'.*'thread', 'user_id'"):
+    with pytest.raises(clew.ConfigError, match=r"'thread_id'.*'thread', 'user_id'"):
         checkpointer.get_state({"thread": "t", "user_id": "u"})
     with pytest.raises(clew.ConfigError, match=r"config\['thread_id'\] must be text, not int: 5"):
         checkpointer.get_state({"thread_id": 5})
@@ -82,7 +84,7 @@ def test_the_error_says_what_the_config_had_instead(checkpointer):
         checkpointer.get_state("")
 
 
-BAD_CALLS = [
+BAD_CALLS: list[Any] = [
     lambda c: c.list_checkpoints("t", limit=-1),
     lambda c: c.list_checkpoints("t", limit="5"),
     lambda c: c.list_checkpoints("t", limit=True),
@@ -177,7 +179,8 @@ def test_an_argument_that_can_t_be_used_is_refused_before_anything_is_written(ch
     with pytest.raises(clew.ConfigError):
         call(checkpointer)
     assert checkpointer.get_thread("t") is None
-    assert checkpointer.get_state("before") == {"n": 1} and checkpointer.stats().total_checkpoints == 1
+    assert checkpointer.get_state("before") == {"n": 1}
+    assert checkpointer.stats().total_checkpoints == 1
 
 
 # Text that is not Unicode
@@ -204,10 +207,11 @@ def test_an_argument_that_can_t_be_used_is_refused_before_anything_is_written(ch
     ],
 )
 def test_a_lone_surrogate_is_named_by_its_path_with_a_way_to_clean_it(checkpointer, write, path):
-    with pytest.raises(clew.UnsupportedTypeError, match="surrogate.*replace") as caught:
+    with pytest.raises(clew.UnsupportedTypeError, match=r"surrogate.*replace") as caught:
         write(checkpointer)
     assert caught.value.path == path
-    assert checkpointer.get_thread("t") is None and checkpointer.get_state_cache("t") is None
+    assert checkpointer.get_thread("t") is None
+    assert checkpointer.get_state_cache("t") is None
 
 
 def test_looking_for_a_lone_surrogate_finds_nothing(checkpointer):
@@ -245,7 +249,7 @@ def circular_tuple():
 
 @pytest.mark.parametrize("make", [circular_list, circular_dict, circular_keys, circular_tuple])
 def test_a_circular_state_is_refused_with_its_path(checkpointer, make):
-    with pytest.raises(clew.UnsupportedTypeError, match="circular|deeper") as caught:
+    with pytest.raises(clew.UnsupportedTypeError, match=r"circular|deeper") as caught:
         checkpointer.put_state("t", make())
     assert caught.value.path.startswith("state")
     assert not checkpointer.exists("t")
@@ -300,13 +304,13 @@ UNLOADABLE = {("tuple", 400), ("ordered", 400), ("deque", 260), ("deque", 400)}
 def test_a_state_that_nests_too_deep_is_refused_and_whatever_is_taken_loads(wrap, depth):
     checkpointer = clew.InMemoryCheckpointer()
     state = {"deep": nested(depth, WRAPS[wrap])}
+    refused = None
     try:
         checkpointer.put_state("t", state)
     except clew.UnsupportedTypeError as error:
-        assert "levels" in str(error)
-        assert not checkpointer.exists("t")
-    else:
-        assert checkpointer.get_state("t") is not None
+        refused = str(error)
+    assert refused is None or "levels" in refused
+    assert (checkpointer.get_state("t") is None) == (refused is not None)
 
 
 @pytest.mark.xfail(reason="packing nested sets takes twice as long with each level", strict=True)
@@ -331,13 +335,15 @@ def test_a_state_over_the_limit_is_refused_and_one_at_the_limit_is_not(store):
     checkpointer.put_state("t", {"m": "x" * 9_900})
     with pytest.raises(clew.StateTooLargeError, match="max_state_bytes=10,000") as caught:
         checkpointer.put_checkpoint("t", {"m": "x" * 10_100}, messages=[Message(role="user")])
-    assert caught.value.limit == 10_000 and caught.value.size > 10_000
+    assert caught.value.limit == 10_000
+    assert caught.value.size > 10_000
     with pytest.raises(clew.StateTooLargeError):
         checkpointer.put_state("t", ["x" * 100] * 200)
     with pytest.raises(clew.StateTooLargeError):
         checkpointer.update_state("t", append={"list": ["y" * 5_000]})
     assert checkpointer.get_state("t") == {"m": "x" * 9_900}
-    assert len(checkpointer.list_checkpoints("t")) == 1 and checkpointer.list_messages("t") == []
+    assert len(checkpointer.list_checkpoints("t")) == 1
+    assert checkpointer.list_messages("t") == []
 
 
 def test_a_hostile_state_of_equal_parts_takes_no_longer_than_its_size():

@@ -12,7 +12,8 @@ def test_a_cached_state_is_volatile_and_comes_back_as_it_was(store):
     checkpointer = store.open()
     checkpointer.put_state_cache("t", {"n": (1, {2})})
     assert checkpointer.get_state_cache("t") == {"n": (1, {2})}
-    assert checkpointer.get_state("t") is None and store.open().get_state_cache("t") is None
+    assert checkpointer.get_state("t") is None
+    assert store.open().get_state_cache("t") is None
 
 
 def test_the_async_twins_do_the_same(store):

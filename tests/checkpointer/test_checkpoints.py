@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ def test_the_async_methods_do_the_same(store):
         assert await checkpointer.aget_checkpoint("t") == made
         assert [each.node_name for each in await checkpointer.alist_checkpoints("t")] == ["b", None]
         assert [each.state for each in await checkpointer.aget_history("t")] == [{"n": 2}, {"n": 1}]
-        assert await checkpointer.aexists("t") and not await checkpointer.aexists("u")
+        assert await checkpointer.aexists("t")
+        assert not await checkpointer.aexists("u")
         assert await checkpointer.adelete_checkpoint(at(made)) is True
         assert await checkpointer.aget_state("t") == {"n": 1}
         await checkpointer.aclear_state("t")
@@ -94,12 +96,13 @@ def test_checkpoints_are_listed_by_run(checkpointer):
     for number in range(6):
         checkpointer.put_checkpoint({"thread_id": "t", "run_id": f"r{number % 2}"}, number)
     sequences = [each.sequence for each in checkpointer.list_checkpoints("t", run_id="r1")]
-    assert len(sequences) == 3 and sequences == sorted(sequences, reverse=True)
+    assert len(sequences) == 3
+    assert sequences == sorted(sequences, reverse=True)
     assert {each.run_id for each in checkpointer.list_checkpoints("t", run_id="r1")} == {"r1"}
 
 
 def test_history_holds_the_states_as_they_were(checkpointer):
-    state = {"n": 0, "list": []}
+    state: dict[str, Any] = {"n": 0, "list": []}
     for number in range(1, 5):
         state["n"] = number
         state["list"].append(text(number))
@@ -113,7 +116,8 @@ def test_a_deleted_checkpoint_is_gone_and_says_whether_it_was_there(checkpointer
     first, second, third = put_all(checkpointer, [{"m": [text(n)]} for n in range(3)])
     assert checkpointer.delete_checkpoint(at(third)) is True
     assert checkpointer.delete_checkpoint(at(third)) is False
-    assert checkpointer.get_checkpoint(at(third)) is None and not checkpointer.exists(at(third))
+    assert checkpointer.get_checkpoint(at(third)) is None
+    assert not checkpointer.exists(at(third))
     assert checkpointer.get_state("t") == second.state
     assert checkpointer.put_checkpoint("t", 4).metadata.parent_id == second.checkpoint_id
     assert checkpointer.get_state(at(first)) == first.state
@@ -124,7 +128,8 @@ def test_clearing_the_state_leaves_messages_and_description(checkpointer):
     checkpointer.put_messages("t", [clew.Message(role="user", content="hi")])
     checkpointer.put_thread("t", clew.ThreadInfo(thread_id="t", thread_name="kept"))
     checkpointer.clear_state("t")
-    assert checkpointer.get_state("t") is None and checkpointer.list_checkpoints("t") == []
+    assert checkpointer.get_state("t") is None
+    assert checkpointer.list_checkpoints("t") == []
     assert [each.content for each in checkpointer.list_messages("t")] == ["hi"]
     assert checkpointer.get_thread("t").thread_name == "kept"
     checkpointer.put_state("t", {"a": text(0)})
@@ -213,7 +218,8 @@ def test_each_namespace_has_its_own_head(checkpointer):
     main, sub = {"thread_id": "t"}, {"thread_id": "t", "checkpoint_ns": "sub"}
     checkpointer.put_state(main, {"who": "main"})
     made = checkpointer.put_checkpoint(sub, {"who": "sub"})
-    assert made.metadata.parent_id is None and made.metadata.namespace == "sub"
+    assert made.metadata.parent_id is None
+    assert made.metadata.namespace == "sub"
     assert made.config["checkpoint_ns"] == "sub"
     assert checkpointer.get_state(main) == {"who": "main"}
     assert checkpointer.get_state(sub) == {"who": "sub"}
@@ -260,7 +266,8 @@ def test_a_fork_outlives_its_source_and_the_source_its_fork(store):
     checkpointer.compact()
     cold = store.open()
     assert cold.get_state(one) == {"m": [*state["m"], text("one")]}
-    assert cold.get_state("t") is None and cold.get_state(two) is None
+    assert cold.get_state("t") is None
+    assert cold.get_state(two) is None
     assert cold.verify().ok
 
 
@@ -282,7 +289,8 @@ def test_a_fork_needs_a_source_and_a_free_name(checkpointer):
             checkpointer.fork(config, target)
     with pytest.raises(clew.ConfigError):
         checkpointer.fork("t", "t")
-    assert checkpointer.get_state("taken") == 2 and not checkpointer.exists("new")
+    assert checkpointer.get_state("taken") == 2
+    assert not checkpointer.exists("new")
 
 
 # Differences
@@ -315,8 +323,9 @@ def test_a_diff_compares_threads_and_misses_none_in_silence(checkpointer):
 
 
 def test_what_is_saved_and_what_is_loaded_is_the_callers_own(checkpointer):
-    state, metadata = {"list": [1], "deep": {"a": [text(1)]}}, {"k": [1]}
-    message = {"role": "user", "content": [{"type": "text", "text": "hi"}], "message_id": "m"}
+    state: dict[str, Any] = {"list": [1], "deep": {"a": [text(1)]}}
+    metadata = {"k": [1]}
+    message: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "hi"}], "message_id": "m"}
     made = checkpointer.put_checkpoint("t", state, metadata=metadata, messages=[message])
     state["list"].append(2)
     state["deep"]["a"].clear()

@@ -62,7 +62,8 @@ def test_two_event_loops_and_sync_threads_share_one_checkpointer(shared):
     assert len(said) == len(set(said)) == 2 * 4 * 8 + 2 * 8
     for name in ("a 0", "a 3", "b 1", "s 0", "u 0"):
         assert [each for each in said if each.startswith(name)] == [f"{name} {turn}" for turn in range(8)]
-    assert shared.size("a3") == 8 and len(shared.list_messages("t", limit=None)) == 16
+    assert shared.size("a3") == 8
+    assert len(shared.list_messages("t", limit=None)) == 16
     assert shared.verify().ok
 
 

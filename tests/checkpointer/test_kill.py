@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import sys
+from typing import Any
 
 import pytest
 
@@ -51,20 +52,22 @@ def kill_after(process, acknowledgements):
 def check(path, name, acknowledged):
     """That all up to `acknowledged` is there, and at most one more, each whole."""
     with clew.SQLiteCheckpointer(path) as checkpointer:
-        head = checkpointer.get_state(name)
+        head: Any = checkpointer.get_state(name)
         assert head["n"] in (acknowledged, acknowledged + 1)
         assert head["m"][-1] == f"{name} {head['n']} " * 20
         infos = checkpointer.list_checkpoints(name, limit=None)
         assert len(infos) == head["n"] + 1
         sequences = [info.sequence for info in infos]
-        assert sequences == sorted(sequences, reverse=True) and len(set(sequences)) == len(sequences)
+        assert sequences == sorted(sequences, reverse=True)
+        assert len(set(sequences)) == len(sequences)
         for checkpoint in checkpointer.get_history(name, limit=60):
             number = checkpoint.state["n"]
             assert checkpoint.state["m"][-1] == f"{name} {number} " * 20
         said = [message.message_id for message in checkpointer.list_messages(name, limit=None)]
         assert said[: acknowledged + 1] == [str(number) for number in range(acknowledged + 1)]
         # A change without its messages yet is one acknowledged call less, not half a commit.
-        assert len(said) in (head["n"] + 1, head["n"]) and len(said) > acknowledged
+        assert len(said) in (head["n"] + 1, head["n"])
+        assert len(said) > acknowledged
         return head["n"], len(said)
 
 
@@ -81,7 +84,8 @@ def test_twenty_processes_killed_at_random_lose_nothing_acknowledged(tmp_path):
     with clew.SQLiteCheckpointer(path) as checkpointer:
         assert checkpointer.verify().ok
         checkpointer.compact()
-        assert checkpointer.verify().ok and checkpointer.size("t") == begin
+        assert checkpointer.verify().ok
+        assert checkpointer.size("t") == begin
 
 
 def test_several_writers_of_one_file_killed_at_once_lose_nothing_acknowledged(tmp_path):
@@ -138,7 +142,7 @@ def test_a_killed_group_commit_is_there_for_each_thread_that_was_told_so(tmp_pat
         with clew.SQLiteCheckpointer(path) as checkpointer:
             assert len(acknowledged) == 16
             for name, number in acknowledged.items():
-                head = checkpointer.get_state(name)
+                head: Any = checkpointer.get_state(name)
                 assert head["n"] in (number, number + 1)
                 assert head["m"][-1] == f"{name} {head['n']} " * 30
                 assert checkpointer.size(name) == head["n"] + 1

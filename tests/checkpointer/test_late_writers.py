@@ -40,7 +40,8 @@ def test_a_late_writer_cannot_revive_a_deleted_thread(two, write):
         with pytest.raises(clew.ThreadDeletedError) as caught:
             write(late, head)
         assert caught.value.thread_id == "t"
-    assert mine.get_thread("t") is None and mine.list_threads({}) == []
+    assert mine.get_thread("t") is None
+    assert mine.list_threads({}) == []
 
 
 @pytest.mark.parametrize("write", WRITES)
@@ -122,11 +123,13 @@ def test_the_cache_does_not_bring_back_a_cleared_or_deleted_state(two):
     for checkpointer in two:
         checkpointer.put_state_cache("t", {"cached": 1})
     mine.clear_state("t")
-    assert mine.get_state_cache("t") is None and late.get_state_cache("t") is None
+    assert mine.get_state_cache("t") is None
+    assert late.get_state_cache("t") is None
     late.put_state("t", STATE)
     late.put_state_cache("t", {"cached": 2})
     mine.delete_thread("t")
-    assert mine.get_state_cache("t") is None and late.get_state_cache("t") is None
+    assert mine.get_state_cache("t") is None
+    assert late.get_state_cache("t") is None
 
 
 def test_the_cache_of_a_thread_without_a_state_does_not_survive_one_that_came_and_went(store):
@@ -179,7 +182,7 @@ def test_a_change_does_not_take_values_of_the_threads_next_life(store):
 
 def test_saves_go_on_over_cleanup_and_compaction_by_another(store):
     mine, other = store.open(), store.open()
-    state = {"m": []}
+    state: dict[str, list[str]] = {"m": []}
     for number in range(30):
         state["m"].append(text(number))
         state["m"] = state["m"][-10:]

@@ -33,7 +33,8 @@ def test_a_message_comes_back_as_it_was(checkpointer):
     checkpointer.put_messages("t", [message])
     assert checkpointer.get_message("t", "m") == message
     assert checkpointer.list_messages("t") == [message] == checkpointer.get_messages("t")
-    assert checkpointer.get_message("t", "absent") is None and checkpointer.get_message("absent", "m") is None
+    assert checkpointer.get_message("t", "absent") is None
+    assert checkpointer.get_message("absent", "m") is None
 
 
 def test_the_async_methods_do_the_same(store):
@@ -59,7 +60,8 @@ def test_a_known_id_replaces_the_message_in_its_place(checkpointer):
     ]
     assert checkpointer.get_message("t", "m1").metadata == {"edited": True}
     assert checkpointer.get_thread("t").message_count == 3
-    assert checkpointer.list_messages("t", search="b") != [] and checkpointer.list_messages("t", search="a b") == []
+    assert checkpointer.list_messages("t", search="b") != []
+    assert checkpointer.list_messages("t", search="a b") == []
 
 
 def test_saving_the_whole_conversation_again_duplicates_nothing(checkpointer):
@@ -86,7 +88,8 @@ def test_a_batch_is_written_whole_or_not_at_all(checkpointer):
         checkpointer.put_messages("t", bad)
     with pytest.raises(clew.UnsupportedTypeError):
         checkpointer.put_checkpoint("t", {"n": 1}, messages=bad)
-    assert checkpointer.list_messages("t") == [] and checkpointer.get_thread("t") is None
+    assert checkpointer.list_messages("t") == []
+    assert checkpointer.get_thread("t") is None
     checkpointer.put_checkpoint("t", {"n": 1}, messages=say("ok"))
     assert ids(checkpointer.list_messages("t")) == ["m0"]
 
@@ -190,7 +193,8 @@ def test_a_thread_that_only_has_a_state_is_listed(checkpointer):
     made = checkpointer.put_checkpoint({"thread_id": "t", "user_id": "alice"}, {"n": 1}, node_name="x")
     (thread,) = checkpointer.list_threads({"user_id": "alice"})
     assert (thread.thread_id, thread.user_id, thread.checkpoint_count) == ("t", "alice", 1)
-    assert thread.head.checkpoint_id == made.checkpoint_id and thread.head.node_name == "x"
+    assert thread.head.checkpoint_id == made.checkpoint_id
+    assert thread.head.node_name == "x"
     assert checkpointer.get_threads({"user_id": "alice"}) == [thread]
     assert checkpointer.get_thread({"thread_id": "t", "user_id": "alice"}) == thread
 
@@ -203,7 +207,8 @@ def test_threads_are_listed_by_their_last_activity_in_pages_that_lose_nothing(st
     checkpointer.put_messages("t3", say("active again"))
     pages = [checkpointer.list_threads({}, offset=offset, limit=5) for offset in (0, 5, 10, 15)]
     found = [each.thread_id for page in pages for each in page]
-    assert found[0] == "t3" and sorted(found) == sorted(f"t{number}" for number in range(12))
+    assert found[0] == "t3"
+    assert sorted(found) == sorted(f"t{number}" for number in range(12))
 
 
 def test_upkeep_is_no_activity(store, clock):
@@ -224,8 +229,12 @@ def test_searching_threads_looks_at_ids_names_and_tags(checkpointer):
     def found(needle):
         return {each.thread_id for each in checkpointer.list_threads({}, search=needle)}
 
-    assert found("ÜBER") == {"one"} and found("%") == {"one"} and found("_") == set()
-    assert found("billing") == {"two"} and found("THREE") == {"three"} and found("hidden") == set()
+    assert found("ÜBER") == {"one"}
+    assert found("%") == {"one"}
+    assert found("_") == set()
+    assert found("billing") == {"two"}
+    assert found("THREE") == {"three"}
+    assert found("hidden") == set()
 
 
 @pytest.mark.xfail(reason="the text to search is written by aput_thread only")
@@ -249,9 +258,12 @@ def test_deleting_a_thread_leaves_nothing_of_it(store):
     checkpointer.delete_thread("t")
     checkpointer.delete_thread("t")
     for each in (checkpointer, store.open()):
-        assert each.get_state("t") is None and each.get_state_cache("t") is None
-        assert each.list_messages("t") == [] and each.get_thread("t") is None
-        assert each.list_threads({"user_id": clew.ANY_USER}) == [] and each.stats().total_sessions == 0
+        assert each.get_state("t") is None
+        assert each.get_state_cache("t") is None
+        assert each.list_messages("t") == []
+        assert each.get_thread("t") is None
+        assert each.list_threads({"user_id": clew.ANY_USER}) == []
+        assert each.stats().total_sessions == 0
         assert each.size() == 0
 
 

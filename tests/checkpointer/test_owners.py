@@ -39,8 +39,10 @@ def test_a_strangers_reads_find_nothing(alices, stranger):
         assert alices.get_state(config) is None
         assert alices.get_checkpoint(config) is None
         assert alices.exists(config) is False
-    assert alices.list_checkpoints(stranger) == [] and alices.get_history(stranger) == []
-    assert alices.list_messages(stranger) == [] and alices.list_messages(stranger, search="hi") == []
+    assert alices.list_checkpoints(stranger) == []
+    assert alices.get_history(stranger) == []
+    assert alices.list_messages(stranger) == []
+    assert alices.list_messages(stranger, search="hi") == []
     assert alices.get_message(stranger, "m1") is None
     assert alices.get_thread(stranger) is None
     assert alices.get_state_cache(stranger) is None
@@ -153,8 +155,10 @@ def test_what_a_deleted_user_left_is_not_the_next_users(checkpointer):
     checkpointer.delete_thread(ALICE)
     bob = {"thread_id": "t", "user_id": "bob"}
     checkpointer.put_state(bob, {"n": 1})
-    assert checkpointer.get_history(bob)[0].state == {"n": 1} and len(checkpointer.get_history(bob)) == 1
-    assert checkpointer.list_messages(bob) == [] and checkpointer.get_state_cache(bob) is None
+    assert checkpointer.get_history(bob)[0].state == {"n": 1}
+    assert len(checkpointer.get_history(bob)) == 1
+    assert checkpointer.list_messages(bob) == []
+    assert checkpointer.get_state_cache(bob) is None
 
 
 def test_a_fork_belongs_to_whom_forked_it(checkpointer):

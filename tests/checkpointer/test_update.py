@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pydantic
 import pytest
@@ -15,7 +16,8 @@ def test_fields_are_set_appended_to_and_removed_in_one_checkpoint(store):
     checkpointer = store.open()
     base = checkpointer.put_checkpoint("t", {"a": 1, "gone": 2, "m": ["x"], "kept": text(1)})
     made = checkpointer.update_state("t", set={"a": (1,), "new": None}, append={"m": ["y", "z"]}, remove=["gone"])
-    assert made.state is clew.NOT_LOADED and not made.state
+    assert made.state is clew.NOT_LOADED
+    assert not made.state
     assert made.metadata.parent_id == base.checkpoint_id
     expected = {"a": (1,), "m": ["x", "y", "z"], "kept": text(1), "new": None}
     assert checkpointer.get_state("t") == store.open().get_state("t") == expected
@@ -55,7 +57,8 @@ def test_what_is_not_a_list_can_t_be_appended_to(checkpointer, value):
     checkpointer.put_state("t", {"m": value})
     with pytest.raises(clew.ConfigError, match="not a list"):
         checkpointer.update_state("t", append={"m": [1]})
-    assert checkpointer.get_state("t") == {"m": value} and len(checkpointer.list_checkpoints("t")) == 1
+    assert checkpointer.get_state("t") == {"m": value}
+    assert len(checkpointer.list_checkpoints("t")) == 1
 
 
 @pytest.mark.parametrize("state", [[1], "text", {1: 2}, None, (1, 2)])
@@ -85,7 +88,8 @@ def test_the_fields_of_a_class_are_changed_and_it_stays_that_class(store, kind, 
     checkpointer.put_state("t", kind(messages=messages))
     checkpointer.update_state("t", append={"messages": ["more"]}, set={"plan": "p"})
     loaded = store.open(state_type=kind).get_state("t")
-    assert loaded == kind(messages=[*messages, "more"], plan="p") and type(loaded) is kind
+    assert loaded == kind(messages=[*messages, "more"], plan="p")
+    assert type(loaded) is kind
 
 
 def test_a_process_that_does_not_know_the_class_changes_its_fields_too(store):
@@ -96,7 +100,7 @@ def test_a_process_that_does_not_know_the_class_changes_its_fields_too(store):
 
 def test_a_state_with_two_thousand_keys_is_changed(store):
     checkpointer = store.open()
-    state = {f"key{n}": text(n, 50) for n in range(2000)}
+    state: dict[str, Any] = {f"key{n}": text(n, 50) for n in range(2000)}
     checkpointer.put_state("t", state)
     for each in (checkpointer, store.open()):
         each.update_state("t", set={"key7": "changed", "new": 1}, remove=["key1999"], append={"list": [1]})
@@ -128,7 +132,8 @@ def test_a_change_follows_the_head_that_another_moved(store):
 
 def test_many_changes_in_a_row_load_back_each(store):
     checkpointer = store.open()
-    states, state = [], {"m": [], "n": 0}
+    states: list[Any] = []
+    state: dict[str, Any] = {"m": [], "n": 0}
     checkpointer.put_state("t", state)
     for number in range(120):
         new = [{"role": "user", "text": text(number, 30 + number * 7 % 900)}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
@@ -133,7 +133,7 @@ def test_a_custom_class_is_saved_through_its_own_functions() -> None:
 def test_two_classes_of_one_name_need_different_names() -> None:
     registry = Registry()
     registry.register(Plan)
-    other = dataclass(type("Plan", (), {"__module__": "elsewhere"}))
+    other: type = dataclass(type("Plan", (), {"__module__": "elsewhere"}))
     with pytest.raises(ConfigError, match="name="):
         registry.register(other)
     registry.register(other, name="OtherPlan")
@@ -157,7 +157,7 @@ def test_a_typed_dict_is_a_plain_dict() -> None:
         ({"a b": (1, {2: print})}, "state['a b'][1][2]"),
         ({"x": "\ud800"}, "state.x"),
         ({"plan": Plan([], {"n": {1, frozenset({object})}})}, "state.plan"),
-        ({"c": namedtuple("C", "x")(1)}, "state.c"),
+        ({"c": Point(1, 2)}, "state.c"),
     ],
 )
 def test_what_cannot_be_saved_is_named_by_its_path(state: Any, path: str) -> None:

@@ -52,7 +52,11 @@ class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethod
     ping = blocking(aping)
 
     async def __aenter__(self) -> Self:
-        await self.asetup()
+        try:
+            await self.asetup()
+        except BaseException:
+            await self.arelease()
+            raise
         return self
 
     async def __aexit__(
@@ -61,7 +65,11 @@ class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethod
         await self.arelease()
 
     def __enter__(self) -> Self:
-        self.setup()
+        try:
+            self.setup()
+        except BaseException:
+            self.release()
+            raise
         return self
 
     def __exit__(

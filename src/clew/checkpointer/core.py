@@ -8,8 +8,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
 from clew.checkpointer.cache import StateCache, Version
@@ -103,6 +104,11 @@ class Core:
                 return await self._apply(replace(commit, basis=self._seen.get((commit.thread_id, commit.user))))
             except StaleBasisError:
                 await self._refresh(commit.thread_id, commit.user)
+            except ThreadDeletedError:
+                if not (commit.remove and commit.remove.thread) or (await self._digests(commit.thread_id, 0)).basis:
+                    raise
+                # It was to be deleted, and it is: by another, or by this very commit, whose answer was lost.
+                return Applied(basis=None)
         raise too_busy(commit.thread_id)
 
     async def _index_for_writing(self, address: Address) -> ThreadIndex | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.records import checkpoint_metadata, message_of

@@ -145,13 +145,40 @@ class Saving(Core):
 
     async def _load(self, address: Address) -> tuple[CheckpointRecord, Any] | None:
         """The checkpoint that `address` names and its state; what was read makes the next save cheap."""
+        hot = await self._load_hot(address)
+        if hot is not None:
+            return hot
         page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="state")
+        return self._loaded(address, page) if page.checkpoints else None
+
+    async def _load_hot(self, address: Address) -> tuple[CheckpointRecord, Any] | None:
+        """The same without reading values, if the checkpoint is the one that this process wrote or loaded last.
+
+        The storage says whether it is; if it is not, this read has brought the values.
+        """
+        known = self._known_view(address)
+        if known is None or known[0].memo is None:
+            return None
+        view = known[0]
+        page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="state", known=view.checkpoint_id)
         if not page.checkpoints:
             return None
         record = page.checkpoints[0]
-        rows = OpenRows(page.rows)
+        if record.checkpoint_id != view.checkpoint_id:
+            return self._loaded(address, page)
+        if record.body != view.body:
+            return None
+        try:
+            return record, self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)[0]
+        except CorruptRecordError:
+            # The memo has not all of it: the values are needed after all.
+            return None
+
+    def _loaded(self, address: Address, page: CheckpointPage) -> tuple[CheckpointRecord, Any]:
+        """What a page with its values holds; this process remembers it."""
+        record = page.checkpoints[0]
         with _naming(address, record):
-            state, memo = self._codec.decode_with_memo(record.body, rows)
+            state, memo = self._codec.decode_with_memo(record.body, OpenRows(page.rows))
         if page.basis is not None:
             index = self._index_for_reading(address.thread_id, page.basis)
             if not index.views:
@@ -172,6 +199,7 @@ class Saving(Core):
         run_id: str | None = None,
         limit: int | None = 1,
         detail: Detail = "info",
+        known: str | None = None,
     ) -> CheckpointPage:
         query = CheckpointQuery(
             thread_id=address.thread_id,
@@ -182,6 +210,7 @@ class Saving(Core):
             run_id=run_id,
             limit=limit,
             detail=detail,
+            known=known,
         )
         page = await self._try(lambda: self._storage.checkpoints(query))
         self._met(address, page.basis)
@@ -220,15 +249,16 @@ class Saving(Core):
         return (await self._try(lambda: self._storage.values(query))).rows
 
     async def _remove(self, address: Address, removal: Removal) -> Applied:
-        return await self._apply_plain(
-            Commit(
-                commit_id=new_id(),
-                thread_id=address.thread_id,
-                user=address.user,
-                at=self._clock.now(),
-                fence=held_token(self, address.thread_id),
-                remove=removal,
-            )
+        return await self._apply_plain(self._removal(address, removal))
+
+    def _removal(self, address: Address, removal: Removal) -> Commit:
+        return Commit(
+            commit_id=new_id(),
+            thread_id=address.thread_id,
+            user=address.user,
+            at=self._clock.now(),
+            fence=held_token(self, address.thread_id),
+            remove=removal,
         )
 
 

@@ -56,13 +56,13 @@ class Sweeping(Saving):
         needed = [each for checkpoint in checkpoints for each in checkpoint.covers]
         found = compaction.garbage(page.rows, needed, page.fixed_before)
         if found.ranges and page.basis is not None:
-            removal = Removal(values=tuple(found.ranges))
+            removal = Removal(values=tuple(found.ranges), as_of=page.sequence)
             try:
                 await self._apply(
                     self._upkeep_commit(record, basis=page.basis, remove=removal, merge=tuple(found.hollowed))
                 )
             except ConflictError:
-                # Saved to since: what is garbage now was decided on an old view. The next sweep finds it.
+                # Written to since: a new checkpoint may need what was garbage before. The next sweep looks again.
                 return
 
     async def _upkeep(self, record: ThreadRecord, **content: Any) -> None:

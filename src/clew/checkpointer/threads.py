@@ -88,7 +88,8 @@ class ThreadMethods(Saving):
         A writer that began before and comes late gets ThreadDeletedError.
         """
         address = read_config(config)
-        await self._remove(address, Removal(thread=True))
+        # Without a basis: a deletion that comes again finds nothing, and that is what it wants.
+        await self._apply(self._removal(address, Removal(thread=True)))
         self._forget(address)
 
     aget_threads = alist_threads

@@ -40,8 +40,13 @@ class Decoding:
         """The object that `item` stands for. Raises CorruptRecordError if a value is missing or damaged."""
         return self._packer.unpack_with(self._decoder, item)
 
-    def decode_with_memo(self, item: bytes) -> tuple[Any, Memo | None]:
-        """The same, and how it was cut, where that can be told without more work."""
+    def decode_with_memo(self, item: bytes, known: Memo | None = None) -> tuple[Any, Memo | None]:
+        """The same, and how it was cut, where that can be told without more work.
+
+        What `known` remembers of `item` is decoded from there, and no values are read for it.
+        """
+        if known is not None and known.packed and known.node == item:
+            return self.decode(known.packed), known
         extended = read_extension(item)
         if extended is not None and extended[0] == NodeTag.SEQUENCE:
             return self._list_with_memo(item, read_sequence(memoryview(item)[extended[1] :]))
@@ -52,7 +57,7 @@ class Decoding:
         state: dict[str, Any] = {}
         memos: dict[bytes, Memo] = {}
         for key, packed in split_pairs(item[start:], count).items():
-            value, memo = self.decode_with_memo(packed)
+            value, memo = self.decode_with_memo(packed, known.entries.get(key) if known is not None else None)
             state[self.decode(key)] = value
             if memo is not None:
                 memos[key] = memo

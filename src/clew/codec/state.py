@@ -90,9 +90,9 @@ class StateCodec:
         """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""
         return Decoding(self._packer, rows).decode(unseal(body))
 
-    def decode_with_memo(self, body: bytes, rows: OpenRows) -> tuple[Any, Memo | None]:
-        """The same, and what makes the next save of this state cheap."""
-        return Decoding(self._packer, rows).decode_with_memo(unseal(body))
+    def decode_with_memo(self, body: bytes, rows: OpenRows, known: Memo | None = None) -> tuple[Any, Memo | None]:
+        """The same, and what makes the next save of this state cheap. What `known` remembers needs no rows."""
+        return Decoding(self._packer, rows).decode_with_memo(unseal(body), known)
 
     def pack(self, obj: Any, *, name: str) -> bytes:
         """A small record, such as metadata, as one frame."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from clew.model.config import User
 from clew.model.records import AttachmentRecord, Basis, MessageRecord, Range, ValueRow
@@ -25,8 +26,7 @@ class TheHead(enum.Enum):
 HEAD: Final = TheHead.HEAD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCheckpoint:
+class NewCheckpoint(Struct, frozen=True, kw_only=True):
     """A checkpoint to add, or to put in the place of the one with the same id.
 
     `parent` is the id of the one it was made from, `None` for a beginning, or `HEAD` for whatever is the head when
@@ -47,8 +47,7 @@ class NewCheckpoint:
     covers: tuple[Range, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadFields:
+class ThreadFields(Struct, frozen=True, kw_only=True):
     """The describing fields of a thread, replaced as a whole. `user_id` moves the thread to another owner (`ANY_USER` may)."""
 
     text: str
@@ -57,8 +56,7 @@ class ThreadFields:
     user_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkSource:
+class ForkSource(Struct, frozen=True, kw_only=True):
     """Where a new thread starts: one checkpoint of another, with its attachments and the messages up to it.
 
     The copy gets `as_checkpoint_id`, no parent, and shares or copies the values inside the storage.
@@ -70,12 +68,12 @@ class ForkSource:
     as_checkpoint_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+class Removal(Struct, frozen=True, kw_only=True):
     """What a commit takes away. Taking away what is not there is not an error.
 
     `thread` means everything; `state` all checkpoints with their attachments and values; `checkpoints` are
-    (namespace, id) pairs; `values` are ranges that no remaining checkpoint needs.
+    (namespace, id) pairs; `values` are ranges that no remaining checkpoint needs, and `as_of` is the thread's sequence number
+    for which that was found out: if it has moved since, a new checkpoint may need them, and nothing is taken away.
     """
 
     thread: bool = False
@@ -83,10 +81,10 @@ class Removal:
     checkpoints: tuple[tuple[str, str], ...] = ()
     messages: tuple[str, ...] = ()
     values: tuple[Range, ...] = ()
+    as_of: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Struct, frozen=True, kw_only=True):
     """Everything that becomes durable together in one thread. Applied atomically; applied twice, it is a no-op.
 
     A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `fence`,
@@ -111,8 +109,7 @@ class Commit:
     thread: ThreadFields | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(Struct, frozen=True, kw_only=True):
     """What came of a commit. `basis` is the thread's after it (`None` if the thread does not exist then).
 
     `parent_id` and `sequence` are the new checkpoint's; `repeated` says that the commit had been applied before.

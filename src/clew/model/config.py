@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from clew.errors import ConfigError
 
@@ -27,8 +28,7 @@ Config = Mapping[str, Any]
 """`{"thread_id": …, "user_id": …, "run_id": …, "checkpoint_id": …, "checkpoint_ns": …}`; only the first is required."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(Struct, frozen=True, kw_only=True):
     """A config, read and checked."""
 
     thread_id: str

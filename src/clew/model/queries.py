@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from clew.model.config import User
 from clew.model.plain import Plain
@@ -13,8 +15,7 @@ from clew.model.records import Basis, CheckpointRecord, Range, ValueRow
 Detail = Literal["info", "body", "state"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointQuery:
+class CheckpointQuery(Struct, frozen=True, kw_only=True):
     """Checkpoints of a thread, newest first. `namespace=None` means all of them.
 
     With `checkpoint_id`, that one only; `before` is the id of one that all results are older than. `detail` says how
@@ -33,8 +34,7 @@ class CheckpointQuery:
     known: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPage:
+class CheckpointPage(Struct, frozen=True, kw_only=True):
     """The checkpoints found, and the value rows that their bodies need, by number. `basis=None`: there is no such thread."""
 
     basis: Basis | None
@@ -42,8 +42,7 @@ class CheckpointPage:
     rows: tuple[ValueRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueQuery:
+class ValueQuery(Struct, frozen=True, kw_only=True):
     """The value log of a thread: rows that reach past `since`, or that overlap `ranges`; `data=False` leaves out the data."""
 
     thread_id: str
@@ -53,17 +52,17 @@ class ValueQuery:
     data: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValuePage:
-    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped."""
+class ValuePage(Struct, frozen=True, kw_only=True):
+    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped.
+    `sequence` is the thread's, see `Removal.as_of`."""
 
     basis: Basis | None
     rows: tuple[ValueRow, ...] = ()
     fixed_before: int = 0
+    sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachmentQuery:
+class AttachmentQuery(Struct, frozen=True, kw_only=True):
     """Attachments of one checkpoint, or of all of a thread's with `checkpoint_id=None`, in the order of their keys."""
 
     thread_id: str
@@ -72,8 +71,7 @@ class AttachmentQuery:
     checkpoint_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageQuery:
+class MessageQuery(Struct, frozen=True, kw_only=True):
     """Messages of a thread in their order. `search` is folded text to find; `message_id` asks for one."""
 
     thread_id: str
@@ -84,8 +82,7 @@ class MessageQuery:
     limit: int | None = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadQuery:
+class ThreadQuery(Struct, frozen=True, kw_only=True):
     """Threads of a user, the newest activity first. `thread_id` asks for one; `search` is folded text to find."""
 
     user: User
@@ -105,13 +102,12 @@ class Totals(Plain):
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageStats:
+class StorageStats(Struct, frozen=True, kw_only=True):
     """What a storage holds for one user, or for all: totals by thread and by UTC day (`2026-01-31`).
 
     `stored_bytes` is what the whole store takes, where it can tell.
     """
 
-    by_thread: Mapping[str, Totals] = field(default_factory=dict)
-    by_day: Mapping[str, Totals] = field(default_factory=dict)
+    by_thread: Mapping[str, Totals] = {}
+    by_day: Mapping[str, Totals] = {}
     stored_bytes: int = 0

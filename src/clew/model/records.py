@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 Range = tuple[int, int]
 """Value numbers `first` up to but not including `end`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
+class Basis(Struct, frozen=True, kw_only=True):
     """What a writer knows of a thread's value log, and so what its references rely on.
 
     `incarnation` is drawn when the thread is created: another one means that the thread was deleted meanwhile.
@@ -23,8 +23,7 @@ class Basis:
     next_value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueRow:
+class ValueRow(Struct, frozen=True, kw_only=True):
     """`count` values of a thread, numbered from `first`. `digests` has 16 bytes for each; `data` is one frame."""
 
     first: int
@@ -37,8 +36,7 @@ class ValueRow:
         return self.first + self.count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointRecord:
+class CheckpointRecord(Struct, frozen=True, kw_only=True):
     """A stored checkpoint. `covers` are the ranges of values that its body needs, a few at most."""
 
     checkpoint_id: str
@@ -55,8 +53,7 @@ class CheckpointRecord:
     covers: tuple[Range, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachmentRecord:
+class AttachmentRecord(Struct, frozen=True, kw_only=True):
     """A keyed record that belongs to a checkpoint, ordered by `key`. The checkpoint may come after it."""
 
     namespace: str
@@ -65,8 +62,7 @@ class AttachmentRecord:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRecord:
+class MessageRecord(Struct, frozen=True, kw_only=True):
     """A stored message. `text` is folded for searching; `data` has the message itself."""
 
     message_id: str
@@ -77,8 +73,7 @@ class MessageRecord:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadRecord:
+class ThreadRecord(Struct, frozen=True, kw_only=True):
     """A stored thread. `text` is what a search over threads looks at, folded; `data` has name, tags and metadata."""
 
     thread_id: str
@@ -95,8 +90,7 @@ class ThreadRecord:
     head: CheckpointRecord | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRecord:
+class LeaseRecord(Struct, frozen=True, kw_only=True):
     """Who has a thread's turn. `token` grows with each new holder and fences off the earlier ones."""
 
     thread_id: str

@@ -16,7 +16,8 @@ touch the others. A failure of the storage as a whole is raised instead. For one
    StaleBasisError.
 4. *Fence.* If given, it must be the token of the thread's last lease, else LeaseError.
 5. *Remove*, then everything else is added. Taking out checkpoints or all state, and naming values to take out, counts the
-   epoch up. Values that a fork shares can't be taken out or merged: ConflictError.
+   epoch up. Values that a fork shares can't be taken out or merged: ConflictError. Nor can values be, once the thread's
+   sequence is not `remove.as_of` any more: StaleBasisError.
 6. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict: ConflictError.
    A commit without a basis whose parent is not there: ConflictError too.
    An id that exists in the namespace is replaced in its place: same sequence, same parent.

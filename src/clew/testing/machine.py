@@ -7,15 +7,16 @@ Needs hypothesis. The names, times and numbers that are drawn come from small se
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
 from clew.errors import ClewError, ConflictError
 from clew.model.commit import Applied, Commit, Removal
@@ -353,7 +354,7 @@ class StorageMachine(RuleBasedStateMachine):
         return [each if self.shares else replace(each, size=0) for each in found]
 
     def plain_totals(self, found: Mapping[str, Totals]) -> dict[str, Totals]:
-        return {name: total if self.shares else replace(total, bytes=0) for name, total in found.items()}
+        return {name: total if self.shares else dataclasses.replace(total, bytes=0) for name, total in found.items()}
 
 
 def _kind(outcome: Applied | ClewError, made: Commit) -> type:

@@ -5,48 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from clew.errors import ConflictError, PermissionDeniedError, ThreadDeletedError
 from clew.model.commit import HEAD, Commit, Removal
-from clew.model.config import ANY_USER, User
 from clew.model.records import Range, ValueRow
+from clew.storage.checks import check_unshared, head_moved, parent_gone
 from clew.storage.memory.thread import Thread
 from clew.storage.protocol import StaleBasisError
-
-
-def adds(commit: Commit) -> bool:
-    """Whether `commit` puts anything in, and so creates its thread."""
-    parts = (commit.fork, commit.values, commit.merge, commit.checkpoint, commit.attachments, commit.messages)
-    return any(parts) or commit.thread is not None
-
-
-def check_owner(thread: Thread, user: User) -> None:
-    if not thread.open_to(user):
-        message = f"thread {thread.thread_id!r} belongs to another user than {user!r}"
-        raise PermissionDeniedError(message, thread_id=thread.thread_id, user=user)
-
-
-def check_new_owner(thread: Thread, commit: Commit) -> None:
-    if commit.thread and commit.thread.user_id != thread.owner and commit.user is not ANY_USER:
-        message = f"thread {thread.thread_id!r}: only ANY_USER may change its owner"
-        raise PermissionDeniedError(message, thread_id=thread.thread_id, user=commit.user)
-
-
-def check_basis(thread: Thread | None, commit: Commit) -> None:
-    basis, thread_id = commit.basis, commit.thread_id
-    if basis is None:
-        return
-    if thread is None or thread.incarnation != basis.incarnation:
-        raise ThreadDeletedError(f"thread {thread_id!r} was deleted after it was read", thread_id=thread_id)
-    if thread.epoch != basis.epoch:
-        message = f"thread {thread_id!r}: values were taken out of it; read it again"
-        raise StaleBasisError(message, thread_id=thread_id, expected=basis.epoch, actual=thread.epoch)
-
-
-def check_first(commit: Commit, next_value: int) -> None:
-    """That the new values are numbered on from `next_value`."""
-    if commit.values and commit.values.first != next_value:
-        message = f"thread {commit.thread_id!r}: its next value is number {next_value}; read it again"
-        raise StaleBasisError(message, thread_id=commit.thread_id, expected=commit.values.first, actual=next_value)
 
 
 def parent_of_new(thread: Thread, commit: Commit) -> str | None:
@@ -63,11 +26,9 @@ def parent_of_new(thread: Thread, commit: Commit) -> str | None:
     if new.parent is HEAD:
         return head
     if new.parent != head and new.on_conflict == "reject":
-        message = f"thread {thread.thread_id!r}: the head is {head!r}, not {new.parent!r}; load it and decide again"
-        raise ConflictError(message, thread_id=thread.thread_id, expected=new.parent, actual=head)
+        raise head_moved(commit, head)
     if new.parent is not None and commit.basis is None and (new.parent not in lineage or new.parent in gone):
-        message = f"thread {thread.thread_id!r}: checkpoint {new.parent!r} is not there (any more); load the head"
-        raise ConflictError(message, thread_id=thread.thread_id, expected=new.parent, actual=head)
+        raise parent_gone(commit, head)
     return new.parent
 
 
@@ -77,16 +38,15 @@ def rows_after_removal(thread: Thread, removal: Removal) -> list[ValueRow]:
         return []
     if not removal.values:
         return thread.rows
-    for row in thread.rows:
-        if _inside(row, removal.values):
-            _check_free(thread, row)
+    for first, _ in removal.values:
+        check_unshared(thread.thread_id, first, thread.log.fixed_before)
     return [row for row in thread.rows if not _inside(row, removal.values)]
 
 
 def rows_after_merge(thread: Thread, rows: list[ValueRow], merge: Sequence[ValueRow]) -> list[ValueRow]:
     """`rows` with each of `merge` in the place of those that it covers exactly."""
     for row in merge:
-        _check_free(thread, row)
+        check_unshared(thread.thread_id, row.first, thread.log.fixed_before)
         old = overlapping(rows, [(row.first, row.end)])
         borders = [each.first for each in old] + [row.end]
         if not old or borders[0] != row.first or [each.end for each in old] != borders[1:]:
@@ -110,10 +70,3 @@ def overlapping(rows: list[ValueRow], ranges: Iterable[Range]) -> list[ValueRow]
 
 def _inside(row: ValueRow, ranges: Iterable[Range]) -> bool:
     return any(first <= row.first and row.end <= end for first, end in ranges)
-
-
-def _check_free(thread: Thread, row: ValueRow) -> None:
-    fixed = thread.log.fixed_before
-    if row.first < fixed:
-        message = f"thread {thread.thread_id!r}: value {row.first} is shared with a fork and has to stay as it is"
-        raise ConflictError(message, thread_id=thread.thread_id, fixed_before=fixed)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from clew.errors import ClewError, ConflictError, LeaseError
+from msgspec.structs import replace
+
+from clew.errors import ClewError, ConflictError
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.queries import (
@@ -25,17 +27,18 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, CheckpointRecord, LeaseRecord, MessageRecord, ThreadRecord
-from clew.storage.memory.decisions import (
+from clew.storage.checks import (
     adds,
+    check_as_of,
     check_basis,
+    check_fence,
     check_first,
     check_new_owner,
     check_owner,
-    overlapping,
-    parent_of_new,
-    rows_after_merge,
-    rows_after_removal,
+    is_open_to,
+    owner_of_new,
 )
+from clew.storage.memory.decisions import overlapping, parent_of_new, rows_after_merge, rows_after_removal
 from clew.storage.memory.thread import Thread, info, size_of
 from clew.storage.protocol import Capabilities
 
@@ -77,15 +80,17 @@ class MemoryStorage:
     def _apply(self, commit: Commit) -> Applied:
         existing = self._threads.get(commit.thread_id)
         if existing:
-            check_owner(existing, commit.user)
+            check_owner(existing.thread_id, existing.owner, commit.user)
             if commit.commit_id in existing.lasting_receipts or commit.commit_id in existing.recent_receipts:
                 return existing.outcome(commit, repeated=True)
         removal = commit.remove or Removal()
         kept = None if removal.thread else existing
-        check_basis(existing, commit)
+        check_basis(existing.basis if existing else None, commit)
+        check_as_of(commit, kept.sequence if kept else 0)
         if commit.fork is None:
             check_first(commit, kept.next_value if kept else 0)
-        self._check_fence(commit)
+        last = self._leases.get(commit.thread_id)
+        check_fence(commit, last.token if last else None)
         if kept is None and not adds(commit):
             return Applied(basis=None, removed=self._delete(existing))
         source = self._fork_source(commit, kept)
@@ -94,7 +99,7 @@ class MemoryStorage:
         new_rows = [commit.values] if commit.values else []
         merged = rows_after_merge(thread, rows + new_rows, commit.merge) if commit.merge else None
         parent_id = parent_of_new(thread, commit)
-        check_new_owner(thread, commit)
+        check_new_owner(thread.owner, commit)
         # Everything is decided: from here on nothing fails.
         removed = thread.remove(removal, rows) if kept else self._delete(existing)
         if source:
@@ -109,14 +114,6 @@ class MemoryStorage:
         thread.remember(commit)
         self._threads[commit.thread_id] = thread
         return thread.outcome(commit, removed=removed)
-
-    def _check_fence(self, commit: Commit) -> None:
-        last = self._leases.get(commit.thread_id)
-        if commit.fence is not None and (last is None or last.token != commit.fence):
-            message = (
-                f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one; take it again"
-            )
-            raise LeaseError(message, thread_id=commit.thread_id, fence=commit.fence, last=last and last.token)
 
     def _fork_source(self, commit: Commit, kept: Thread | None) -> tuple[Thread, CheckpointRecord] | None:
         """The thread and the checkpoint that `commit` forks from, if it does."""
@@ -144,7 +141,7 @@ class MemoryStorage:
         self._created += 1
         thread = Thread(
             thread_id=commit.thread_id,
-            owner=None if commit.user is ANY_USER else commit.user,
+            owner=owner_of_new(commit, source[0].owner if source else None),
             ordinal=self._created,
             created_at=commit.at,
             updated_at=commit.at,
@@ -164,7 +161,7 @@ class MemoryStorage:
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         with self._lock:
             if thread := self._threads.get(thread_id):
-                check_owner(thread, user)
+                check_owner(thread_id, thread.owner, user)
             last = self._leases.get(thread_id)
             expires_at = now + timedelta(seconds=ttl)
             if last and last.expires_at > now:
@@ -182,7 +179,7 @@ class MemoryStorage:
 
     def _visible(self, thread_id: str, user: User) -> Thread | None:
         thread = self._threads.get(thread_id)
-        return thread if thread and thread.open_to(user) else None
+        return thread if thread and is_open_to(thread.owner, user) else None
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
         with self._lock:
@@ -214,7 +211,9 @@ class MemoryStorage:
             else:
                 rows = overlapping(thread.rows, query.ranges)
             found = tuple(rows if query.data else (replace(row, data=b"") for row in rows))
-            return ValuePage(basis=thread.basis, rows=found, fixed_before=thread.log.fixed_before)
+            return ValuePage(
+                basis=thread.basis, rows=found, fixed_before=thread.log.fixed_before, sequence=thread.sequence
+            )
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
         with self._lock:
@@ -258,7 +257,7 @@ class MemoryStorage:
                 records: list[CheckpointRecord | MessageRecord] = list(thread.newest_first(None))
                 records += [message for _, message in thread.messages.values()]
                 ones = [_one(record) for record in records]
-                by_thread[thread.thread_id] = replace(_sum(ones), bytes=thread.size)
+                by_thread[thread.thread_id] = dataclasses.replace(_sum(ones), bytes=thread.size)
                 for record, one in zip(records, ones, strict=True):
                     day = record.created_at.astimezone(UTC).date().isoformat()
                     by_day[day] = _sum([by_day[day], one])

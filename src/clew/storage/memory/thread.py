@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
 
+from msgspec.structs import replace
+
 from clew.ids import new_id
 from clew.model.commit import Applied, Commit, Removal
-from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
+from clew.storage.checks import made_checkpoint
 from clew.storage.protocol import RECEIPTS_KEPT
 
 
@@ -71,9 +73,6 @@ class Thread:
     def checkpoint_count(self) -> int:
         return sum(map(len, self.namespaces.values()))
 
-    def open_to(self, user: User) -> bool:
-        return self.owner is None or user is ANY_USER or self.owner == user
-
     def newest_first(self, namespace: str | None) -> Iterator[CheckpointRecord]:
         newest = (reversed(lineage.values()) for lineage in self._lineages(namespace))
         return merge(*newest, key=lambda found: found.sequence, reverse=True)
@@ -104,7 +103,7 @@ class Thread:
         )
 
     def outcome(self, commit: Commit, *, removed: int = 0, repeated: bool = False) -> Applied:
-        namespace, checkpoint_id = checkpoint_key(commit) or ("", "")
+        namespace, checkpoint_id = made_checkpoint(commit) or ("", "")
         made = self.namespaces.get(namespace, {}).get(checkpoint_id)
         return Applied(
             basis=self.basis,
@@ -199,19 +198,12 @@ class Thread:
         self.size += sum(size_of(message) for _, message in self.messages.values())
 
     def remember(self, commit: Commit) -> None:
-        if checkpoint_key(commit):
+        if made_checkpoint(commit):
             self.lasting_receipts.add(commit.commit_id)
         else:
             self.recent_receipts[commit.commit_id] = None
             if len(self.recent_receipts) > RECEIPTS_KEPT:
                 self.recent_receipts.popitem(last=False)
-
-
-def checkpoint_key(commit: Commit) -> tuple[str, str] | None:
-    """Namespace and id of the checkpoint that `commit` makes."""
-    if commit.checkpoint:
-        return commit.checkpoint.namespace, commit.checkpoint.checkpoint_id
-    return (commit.fork.namespace, commit.fork.as_checkpoint_id) if commit.fork else None
 
 
 def info(checkpoint: CheckpointRecord) -> CheckpointRecord:

@@ -9,31 +9,35 @@ from __future__ import annotations
 
 import sqlite3
 
-from clew.errors import ClewError, ConflictError, LeaseError
+from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.records import Basis
+from clew.storage.checks import (
+    adds,
+    check_as_of,
+    check_basis,
+    check_fence,
+    check_first,
+    check_new_owner,
+    check_owner,
+    check_unshared,
+    head_moved,
+    is_open_to,
+    made_checkpoint,
+    owner_of_new,
+)
 from clew.storage.protocol import RECEIPTS_KEPT, StaleBasisError
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
+from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
 from clew.storage.sqlite.indexing import MessageIndex
 from clew.storage.sqlite.many import Column, ManyRows
 from clew.storage.sqlite.packing import micros, moment, pack_ranges
 from clew.storage.sqlite.removing import new_log, remove, remove_thread, rows_to_drop, shared_before
 from clew.storage.sqlite.schema import named
-from clew.storage.sqlite.thread import (
-    Thread,
-    adds,
-    check_basis,
-    check_first,
-    check_new_owner,
-    check_owner,
-    check_parent,
-    check_unshared,
-    made_checkpoint,
-    other_id,
-)
+from clew.storage.sqlite.thread import Thread, other_id
 
 _SQL = named("writes.sql")
 _ADD_VALUES, _ADD_CHECKPOINTS = ManyRows(_SQL["add_values"]), ManyRows(_SQL["add_checkpoint"])
@@ -48,8 +52,10 @@ _NOTHING = Removal()
 class Applier:
     """Applies commits through one connection. What it knows of threads holds until another connection writes."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, busy_timeout: float) -> None:
         self.connection = connection
+        self._busy_timeout = busy_timeout
+        connection.execute("PRAGMA busy_timeout = 0")
         self._execute = connection.execute
         self._index = MessageIndex(connection)
         self._data_version = -1
@@ -61,7 +67,7 @@ class Applier:
 
     def begin(self) -> None:
         """Start a transaction, as the only writer of the file."""
-        self._execute("BEGIN IMMEDIATE")
+        begin_writing(self.connection, self._busy_timeout)
         (version,) = self._execute("PRAGMA data_version").fetchone()
         if version != self._data_version or len(self._threads) > _THREADS_KNOWN:
             self._data_version = version
@@ -211,15 +217,17 @@ class Applier:
     def _apply(self, commit: Commit) -> Applied:
         existing = self.thread(commit.thread_id)
         if existing:
-            check_owner(existing, commit.user)
+            check_owner(existing.thread_id, existing.user_id, commit.user)
             if self._execute(_SQL["committed"], (commit.commit_id, existing.thread_no)).fetchone():
                 return self._applied(existing, commit, repeated=True)
         removal = commit.remove or _NOTHING
         kept = None if removal.thread else existing
-        check_basis(existing, commit)
+        check_basis(existing.basis if existing else None, commit)
+        check_as_of(commit, kept.sequence if kept else 0)
         if commit.fork is None:
             check_first(commit, kept.next_value if kept else 0)
-        self._check_fence(commit)
+        if commit.fence is not None:
+            check_fence(commit, self._last_token(commit.thread_id))
         if kept is None and not adds(commit):
             return Applied(basis=None, removed=self._delete(existing))
         origin = self._origin(commit, kept)
@@ -227,11 +235,12 @@ class Applier:
         dropped = rows_to_drop(self.connection, kept, removal.values) if kept and removal.values else []
         merged = self._merged(commit, kept, removal)
         parent = self._parent(commit, kept, removal)
-        check_new_owner(kept.user_id if kept else _owner(commit), commit)
+        owner = kept.user_id if kept else owner_of_new(commit, origin.thread.user_id if origin else None)
+        check_new_owner(owner, commit)
         # Everything is decided: from here on only the storage itself can fail.
         log_no = fork_log(self.connection, origin) if origin else None
         removed = remove(self.connection, kept, removal, dropped, self._index) if kept else self._delete(existing)
-        thread = kept or self._create(commit, log_no)
+        thread = kept or self._create(commit, owner, log_no)
         if origin and commit.fork:
             copy_origin(self.connection, thread, commit, commit.fork, origin)
         if not origin or commit.checkpoint:
@@ -268,16 +277,9 @@ class Applier:
             repeated=repeated,
         )
 
-    def _check_fence(self, commit: Commit) -> None:
-        if commit.fence is None:
-            return
-        found = self._execute(_SQL["lease"], (commit.thread_id,)).fetchone()
-        last = found[1] if found else None
-        if last != commit.fence:
-            message = (
-                f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one; take it again"
-            )
-            raise LeaseError(message, thread_id=commit.thread_id, fence=commit.fence, last=last)
+    def _last_token(self, thread_id: str) -> int | None:
+        found = self._execute(_SQL["lease"], (thread_id,)).fetchone()
+        return found[1] if found else None
 
     def _origin(self, commit: Commit, kept: Thread | None) -> Origin | None:
         fork = commit.fork
@@ -287,7 +289,7 @@ class Applier:
             message = f"thread {commit.thread_id!r} exists: fork into a new one"
             raise ConflictError(message, thread_id=commit.thread_id)
         source = self.thread(fork.thread_id)
-        if source and (not source.open_to(commit.user) or fork.thread_id == commit.thread_id):
+        if source and (not is_open_to(source.user_id, commit.user) or fork.thread_id == commit.thread_id):
             source = None
         head = self.head(source, fork.namespace) if source else None
         origin = origin_of(self.connection, fork, source, head)
@@ -303,7 +305,7 @@ class Applier:
         for row in commit.merge:
             old: list[tuple[int, int, int]] = []
             if thread and not removal.state:
-                check_unshared(thread, row.first, shared)
+                check_unshared(thread.thread_id, row.first, shared)
                 old = self._execute(_SQL["values_between"], (thread.log_no, row.first, row.end)).fetchall()
             if new := commit.values:
                 old += [(new.first, new.count, len(new.digests) + len(new.data))] if row.end > new.first else []
@@ -331,7 +333,8 @@ class Applier:
             head = self.head(thread, new.namespace, without=gone)
         if new.parent is HEAD:
             return head
-        check_parent(commit, new.parent, head)
+        if new.on_conflict == "reject" and new.parent != head:
+            raise head_moved(commit, head)
         if new.parent is not None and new.parent != head and commit.basis is None:
             known = thread and new.parent not in gone and self._checkpoint_no(thread, new.namespace, new.parent)
             if not known:
@@ -345,8 +348,8 @@ class Applier:
         found = self._execute(_SQL["checkpoint"], (checkpoint_id, thread.thread_no, namespace)).fetchone()
         return found[0] if found else None
 
-    def _create(self, commit: Commit, log_no: int | None) -> Thread:
-        at, owner = micros(commit.at), _owner(commit)
+    def _create(self, commit: Commit, owner: str | None, log_no: int | None) -> Thread:
+        at = micros(commit.at)
         if log_no is None:
             log_no = new_log(self.connection, None)
         incarnation = new_id()
@@ -364,7 +367,3 @@ class Applier:
         self._threads.pop(thread.thread_id, None)
         self._changed.pop(thread.thread_no, None)
         return remove_thread(self.connection, thread, self._index)
-
-
-def _owner(commit: Commit) -> str | None:
-    return None if commit.user is ANY_USER else commit.user

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import threading
 import time
@@ -86,13 +87,33 @@ def storage_error(error: BaseException, path: str) -> ClewError:
     return mapped
 
 
+def begin_writing(connection: sqlite3.Connection, busy_timeout: float) -> None:
+    """Begin a transaction as the only writer of the file, waiting for other processes up to `busy_timeout` seconds.
+
+    SQLite's own way of waiting looks every tenth of a second, when a process that writes all the time is hardly ever found
+    idle: `connection` is one that does not wait.
+    """
+    deadline = None
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            now = time.monotonic()
+            deadline = now + busy_timeout if deadline is None else deadline
+            if error_code(error) != sqlite3.SQLITE_BUSY or now >= deadline:
+                raise
+            time.sleep(random.uniform(0, 0.004))
+        else:
+            return
+
+
 class Connections:
     """The connections to one file. Readers each get one of their own and never wait for the writer."""
 
     def __init__(self, path: str, *, synchronous: Synchronous, busy_timeout: float) -> None:
         self.path = path
         self._synchronous = synchronous
-        self._busy_timeout = busy_timeout
+        self.busy_timeout = busy_timeout
         self._lent = 0
         self._paused = False
         self._closed = False
@@ -108,15 +129,19 @@ class Connections:
             raise StorageError(f"{directory} is not a directory: create it, then try again", path=self.path)
         connection = sqlite3.connect(
             self.path,
-            timeout=self._busy_timeout if busy_timeout is None else busy_timeout,
+            timeout=self.busy_timeout if busy_timeout is None else busy_timeout,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
         )
-        # The writer leaves moving the log into the file to a thread of its own (see `upkeep`).
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        try:
+            # The writer leaves moving the log into the file to a thread of its own (see `upkeep`).
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def prepare(self) -> None:
@@ -152,7 +177,7 @@ class Connections:
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         # Switching needs the file alone and gives up at once, whatever the busy timeout.
-        deadline = time.monotonic() + self._busy_timeout
+        deadline = time.monotonic() + self.busy_timeout
         while True:
             try:
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -203,15 +228,17 @@ class Connections:
         return connection
 
     def _give_back(self, connection: sqlite3.Connection | None, *, broken: bool) -> None:
+        if connection is not None:
+            with self._changed:
+                if not broken and len(self._idle) < IDLE_READERS and not self._paused:
+                    self._idle.append(connection)
+                    self._lent -= 1
+                    return
+            # Before it counts as returned: whoever waits for that forks next, and none may be open then.
+            connection.close()
         with self._changed:
             self._lent -= 1
-            if connection is not None and not broken and len(self._idle) < IDLE_READERS and not self._paused:
-                self._idle.append(connection)
-                connection = None
-            if self._paused:
-                self._changed.notify_all()
-        if connection is not None:
-            connection.close()
+            self._changed.notify_all()
 
     def pause(self, *, timeout: float) -> None:
         """Let readers finish, keep new ones waiting, and close all idle connections."""
@@ -225,7 +252,7 @@ class Connections:
     def close(self) -> None:
         """Let readers finish and close everything. Who wants to read afterwards gets a StorageError."""
         self._closed = True
-        self.pause(timeout=self._busy_timeout)
+        self.pause(timeout=self.busy_timeout)
 
     def resume(self) -> None:
         with self._changed:

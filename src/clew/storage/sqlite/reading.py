@@ -67,6 +67,7 @@ class _Thread(NamedTuple):
     epoch: int
     next_value: int
     indexed_messages: int
+    sequence: int
 
     @property
     def basis(self) -> Basis:
@@ -146,7 +147,7 @@ def values(connection: sqlite3.Connection, query: ValueQuery) -> ValuePage:
     statement = SQL["value_rows" if query.data else "value_digests"]
     rows = _value_rows(connection, thread.log_no, ranges, statement)
     _, fixed_before = shared_before(connection, thread.log_no)
-    return ValuePage(basis=thread.basis, rows=tuple(rows), fixed_before=fixed_before)
+    return ValuePage(basis=thread.basis, rows=tuple(rows), fixed_before=fixed_before, sequence=thread.sequence)
 
 
 def _value_rows(connection: sqlite3.Connection, log_no: int, ranges: list[Range], statement: str) -> list[ValueRow]:

@@ -1,7 +1,7 @@
 -- Every query of the readers; each finds its rows by an index, in the order that it gives them in.
 
 -- name: thread
-SELECT thread_no, log_no, incarnation, epoch, next_value, indexed_messages FROM threads
+SELECT thread_no, log_no, incarnation, epoch, next_value, indexed_messages, sequence FROM threads
 WHERE thread_id = ?1 AND (?2 OR user_id IS NULL OR user_id = ?3)
 
 -- name: main_checkpoints

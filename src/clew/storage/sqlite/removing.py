@@ -6,10 +6,11 @@ import sqlite3
 
 from clew.model.commit import Removal
 from clew.model.records import Range
+from clew.storage.checks import check_unshared
 from clew.storage.sqlite.indexing import MessageIndex
 from clew.storage.sqlite.packing import union
 from clew.storage.sqlite.schema import named
-from clew.storage.sqlite.thread import Thread, check_unshared
+from clew.storage.sqlite.thread import Thread
 
 _SQL = named("writes.sql")
 
@@ -17,12 +18,11 @@ _SQL = named("writes.sql")
 def rows_to_drop(connection: sqlite3.Connection, thread: Thread, ranges: tuple[Range, ...]) -> list[tuple[int, int]]:
     """First number and size of each value row that lies in `ranges` whole. Raises ConflictError if one is shared."""
     found: list[tuple[int, int]] = []
-    inherited, shared = shared_before(connection, thread.log_no)
+    _, shared = shared_before(connection, thread.log_no)
     for first, end in union(ranges):
-        check_unshared(thread, first, inherited)
+        check_unshared(thread.thread_id, first, shared)
         for start, count, size in connection.execute(_SQL["values_between"], (thread.log_no, first, end)).fetchall():
             if first <= start and start + count <= end:
-                check_unshared(thread, start, shared)
                 found.append((start, size))
     return found
 

@@ -223,7 +223,8 @@ class Writer:
             applier = self._applier
             if applier is None:
                 self._connections.prepare()
-                applier = self._applier = Applier(self._connections.open())
+                connection = self._connections.open()
+                applier = self._applier = Applier(connection, busy_timeout=self._connections.busy_timeout)
             applier.begin()
         except (sqlite3.Error, ClewError) as error:
             raise _FileFailedError(error) from error

@@ -251,3 +251,27 @@ class CheckpointContract(ContractPart):
         store.outcomes(*chain(600))
         assert store.checkpoint_ids(limit=2) == ["c600", "c599"]
         assert store.known().checkpoint_count == 600
+
+    def test_the_rows_of_a_checkpoint_that_the_caller_knows_are_left_out(self, store: DrivenStorage) -> None:
+        store.apply(commit(values=row(0), checkpoint=checkpoint("c1", covers=[(0, 1)])))
+        store.apply(commit(values=row(1), checkpoint=checkpoint("c2", covers=[(1, 2)])))
+        assert store.page(detail="state", limit=1, known="c2").rows == ()
+        assert store.page(detail="state", limit=1, known="c1").rows == (row(1),)
+        assert store.page(detail="state", known="c2").rows == (row(0),)
+        assert store.page(detail="state", limit=1, known="c2").checkpoints == (store.checkpoint("c2"),)
+
+    def test_a_parent_that_is_not_there_is_accepted_only_from_a_writer_that_knows_the_thread(
+        self, store: DrivenStorage
+    ) -> None:
+        basis = store.apply(commit(checkpoint=checkpoint("c1"))).basis
+        orphan = checkpoint("c2", parent="gone")
+        store.refused(commit(checkpoint=orphan), ConflictError)
+        store.refused(commit("new", checkpoint=orphan), ConflictError)
+        assert store.thread("new") is None
+        assert store.apply(commit(basis=basis, checkpoint=orphan)).parent_id == "gone"
+
+    def test_a_parent_taken_out_by_the_same_commit_is_not_there(self, store: DrivenStorage) -> None:
+        store.apply_all(*chain(3))
+        removal = Removal(checkpoints=(("", "c1"),))
+        store.refused(commit(remove=removal, checkpoint=checkpoint("c9", parent="c1")), ConflictError)
+        assert store.checkpoint_ids() == ["c3", "c2", "c1"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from clew.errors import ClewError, ConflictError, LeaseError, PermissionDeniedError, ThreadDeletedError
 from clew.model.commit import Applied, Commit, Removal

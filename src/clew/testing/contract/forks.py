@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from clew.errors import ConflictError
 from clew.model.commit import Removal
@@ -206,11 +205,11 @@ class ForkContract(ContractPart):
             assert "'t'" in str(error)
         assert store.thread("f") is None
 
-    def test_a_fork_belongs_to_the_user_of_the_commit(self, store: DrivenStorage) -> None:
+    def test_a_fork_belongs_to_the_user_of_the_commit_or_stays_with_its_owner(self, store: DrivenStorage) -> None:
         store.apply(full_commit(user="ann"))
         store.apply_all(full_commit("open"), commit("f", user="ann", fork=fork_of("t")))
         store.apply_all(commit("g", user="bob", fork=fork_of("open")), commit("h", user=ANY_USER, fork=fork_of("t")))
-        assert [store.known(name).user_id for name in "fgh"] == ["ann", "bob", None]
+        assert [store.known(name).user_id for name in "fgh"] == ["ann", "bob", "ann"]
 
     @pytest.fixture
     def sharing(self, source: DrivenStorage) -> DrivenStorage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from clew.errors import ConflictError, PermissionDeniedError
 from clew.model.commit import Applied, Removal

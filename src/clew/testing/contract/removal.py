@@ -71,7 +71,7 @@ class RemovalContract(ContractPart):
 
     def test_taking_out_nothing_or_messages_leaves_the_epoch(self, store: DrivenStorage) -> None:
         before = store.apply(full_commit()).basis
-        nothing = Removal(checkpoints=(("", "c9"), ("x", "c1")), messages=("m1", "m9"), values=((5, 9),))
+        nothing = Removal(checkpoints=(("", "c9"), ("x", "c1")), messages=("m1", "m9"))
         outcome = store.apply(commit(remove=nothing))
         assert self.removed(outcome, 1)
         assert outcome.basis == before

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from clew.model.commit import Removal
 from clew.model.config import ANY_USER
@@ -182,7 +183,7 @@ class ThreadContract(ContractPart):
             commit(at=evening, checkpoint=checkpoint("c1"), messages=[message("m1", tool_calls=1, created_at=old)])
         )
         store.apply(commit("u", at=later(0), checkpoint=checkpoint("c1"), messages=[message("m1", created_at=evening)]))
-        by_day = {day: replace(total, bytes=0) for day, total in store.stats().by_day.items()}
+        by_day = {day: dataclasses.replace(total, bytes=0) for day, total in store.stats().by_day.items()}
         assert by_day == {
             "1969-12-31": Totals(messages=1, tool_calls=1),
             "2026-01-31": Totals(checkpoints=1),

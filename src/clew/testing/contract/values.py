@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from clew.errors import ConflictError
 from clew.model.commit import Removal
@@ -157,9 +158,14 @@ class ValueContract(ContractPart):
         assert after is not None and (after.epoch, after.next_value) == (before.epoch + 1, 10)
 
     def test_a_range_that_holds_no_whole_row_drops_nothing(self, store: DrivenStorage) -> None:
-        before = five_rows(store)
-        assert store.apply(commit(remove=Removal(values=((1, 3), (9, 99))))).basis == before
+        five_rows(store)
+        store.apply(commit(remove=Removal(values=((1, 3), (9, 99)))))
         assert len(store.values().rows) == 5
+
+    def test_naming_values_counts_the_epoch_up_because_a_merge_may_empty_them(self, store: DrivenStorage) -> None:
+        before = five_rows(store)
+        after = store.apply(commit(remove=Removal(values=((1, 3),)))).basis
+        assert after == replace(before, epoch=before.epoch + 1)
 
     def test_numbers_of_dropped_values_are_not_given_again(self, store: DrivenStorage) -> None:
         five_rows(store)
@@ -169,6 +175,15 @@ class ValueContract(ContractPart):
         store.refused(commit(values=row(0)), StaleBasisError)
         store.apply(commit(values=row(10)))
         assert store.values().rows == (row(10),)
+
+    def test_values_are_not_taken_out_once_the_thread_has_moved_on(self, store: DrivenStorage) -> None:
+        five_rows(store)
+        removal = Removal(values=((0, 4),), as_of=store.values().sequence)
+        store.apply(commit(checkpoint=checkpoint("c2", covers=[(0, 2)])))
+        store.refused(commit(remove=removal), StaleBasisError)
+        assert len(store.values().rows) == 5
+        store.apply(commit(remove=Removal(values=((2, 4),), as_of=store.values().sequence)))
+        assert [found.first for found in store.values().rows] == [0, 4, 6, 8]
 
     def test_values_can_be_dropped_and_added_in_one_commit(self, store: DrivenStorage) -> None:
         five_rows(store)

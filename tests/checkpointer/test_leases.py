@@ -1,0 +1,180 @@
+"""One turn at a time in a thread, across processes."""
+
+from __future__ import annotations
+
+import pytest
+
+import clew
+from clew.testing import FakeClock
+from clew.testing.faults import StorageWrapper
+from tests.checkpointer.support import run
+
+
+def test_a_lease_is_held_inside_its_block_and_given_back_after(store):
+    checkpointer = store.open()
+    with checkpointer.lease("t") as lease:
+        first = lease.token
+        checkpointer.put_state("t", {"n": 1})
+        checkpointer.put_messages("t", [clew.Message(role="user")])
+        checkpointer.update_state("t", set={"n": 2})
+    with checkpointer.lease("t") as lease:
+        assert lease.token > first
+    with pytest.raises(clew.LeaseError, match="not held"):
+        _ = lease.token
+    assert checkpointer.get_state("t") == {"n": 2}
+
+
+def test_the_async_lease_does_the_same(store):
+    async def go():
+        one, other = store.open(), store.open()
+        async with one.alease("t", holder="one") as lease:
+            await one.aput_state("t", 1)
+            assert lease.token > 0
+            with pytest.raises(clew.LeaseError, match="held by one"):
+                async with other.alease("t"):
+                    pass
+        async with other.alease("t"):
+            await other.aput_state("t", 2)
+        assert await one.aget_state("t") == 2
+
+    run(go())
+
+
+def test_who_comes_second_is_told_who_has_it_since_when_and_until(store, clock):
+    one, other = store.open(clock=clock), store.open(clock=clock)
+    with one.lease("t", ttl=60, holder="worker-7"):
+        clock.advance(5)
+        with pytest.raises(clew.LeaseError, match="worker-7 since 12:00:00 until 12:01:00") as caught, other.lease("t"):
+            pass
+        assert (caught.value.holder, caught.value.thread_id) == ("worker-7", "t")
+        with other.lease("u"):
+            pass
+
+
+def test_a_lease_that_was_not_renewed_ends_after_its_ttl(store, clock):
+    one, other = store.open(clock=clock), store.open(clock=clock)
+    lease = one.lease("t", ttl=30)
+    lease.__enter__()
+    clock.advance(31)
+    with other.lease("t", ttl=30) as second:
+        assert second.token > lease.token
+    lease.__exit__(None, None, None)
+
+
+def test_a_holder_that_lost_its_turn_is_fenced_off(store, clock):
+    late, other = store.open(clock=clock), store.open(clock=clock)
+    late.put_state("t", {"n": 0})
+    with late.lease("t", ttl=30):
+        clock.advance(31)
+        with other.lease("t", ttl=30):
+            other.put_state("t", {"n": "other's"})
+            for write in (
+                lambda: late.put_state("t", {"n": "late"}),
+                lambda: late.update_state("t", set={"n": "late"}),
+                lambda: late.put_messages("t", [clew.Message(role="user")]),
+                lambda: late.put_thread("t", {"thread_name": "late"}),
+                lambda: late.clear_state("t"),
+                lambda: late.delete_thread("t"),
+            ):
+                with pytest.raises(clew.LeaseError):
+                    write()
+        # Also after the other has given it back: what the late one knows is old.
+        with pytest.raises(clew.LeaseError):
+            late.put_state("t", {"n": "late"})
+        late.put_state("u", {"n": "another thread"})
+    assert other.get_state("t") == {"n": "other's"}
+    assert other.list_messages("t") == []
+    late.put_state("t", {"n": "without a lease again"})
+    assert other.get_state("t") == {"n": "without a lease again"}
+
+
+def test_an_async_holder_that_lost_its_turn_is_fenced_off(store, clock):
+    async def go():
+        late, other = store.open(clock=clock), store.open(clock=clock)
+        async with late.alease("t", ttl=30):
+            clock.advance(31)
+            async with other.alease("t", ttl=30):
+                await other.aput_state("t", 1)
+                with pytest.raises(clew.LeaseError):
+                    await late.aput_state("t", 2)
+        assert await other.aget_state("t") == 1
+
+    run(go())
+
+
+class TickingStorage(StorageWrapper):
+    """Lets time pass with each request for a lease, so that waiting takes no time."""
+
+    clock: FakeClock
+
+    async def _around(self, kind, operation):
+        return await operation()
+
+    async def lease(self, *args, **options):
+        self.clock.advance(10)
+        return await self.inner.lease(*args, **options)
+
+
+def ticking(clock):
+    def wrap(storage):
+        wrapped = TickingStorage(storage)
+        wrapped.clock = clock
+        return wrapped
+
+    return wrap
+
+
+def test_waiting_ends_when_the_turn_is_free(store, clock):
+    one, other = store.open(clock=clock), store.open(ticking(clock), clock=clock)
+    lease = one.lease("t", ttl=25)
+    lease.__enter__()
+    with other.lease("t", wait=100) as second:
+        assert second.token > lease.token
+    lease.__exit__(None, None, None)
+
+
+def test_waiting_ends_after_so_many_seconds(store, clock):
+    one, other = store.open(clock=clock), store.open(ticking(clock), clock=clock)
+    with one.lease("t", ttl=1000), pytest.raises(clew.LeaseError, match="wait="), other.lease("t", wait=45):
+        pass
+    assert 45 <= clock.monotonic() <= 70
+
+
+def test_a_lease_does_not_create_a_thread_and_ends_with_it(store):
+    checkpointer, other = store.open(), store.open()
+    with checkpointer.lease("t"):
+        assert checkpointer.get_thread("t") is None
+    checkpointer.put_state("t", 1)
+    with checkpointer.lease("t"):
+        checkpointer.delete_thread("t")
+        with other.lease("t"):
+            pass
+
+
+def test_leases_of_thread_names_that_look_like_locks_do_not_collide(store):
+    checkpointer = store.open()
+    names = ["x", "lock:x", "x:lock", "lease:x"]
+    leases = [checkpointer.lease(name) for name in names]
+    tokens = [lease.__enter__().token for lease in leases]
+    assert len(set(tokens)) == 4
+    for lease in leases:
+        lease.__exit__(None, None, None)
+
+
+def test_an_error_inside_the_block_gives_the_turn_back(store):
+    checkpointer = store.open()
+    with pytest.raises(ZeroDivisionError), checkpointer.lease("t"):
+        raise ZeroDivisionError
+    with store.open().lease("t"):
+        pass
+
+
+def test_whoever_gives_back_a_lost_lease_does_not_take_it_from_the_next(store, clock):
+    late, other = store.open(clock=clock), store.open(clock=clock)
+    lease = late.lease("t", ttl=30)
+    lease.__enter__()
+    clock.advance(31)
+    with other.lease("t", ttl=30):
+        lease.__exit__(None, None, None)
+        with pytest.raises(clew.LeaseError), late.lease("t"):
+            pass
