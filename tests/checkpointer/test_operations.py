@@ -176,6 +176,26 @@ def test_compaction_may_be_of_one_thread_and_tells_its_progress(store):
     assert checkpointer.compact().threads == 2
 
 
+def test_upkeep_goes_on_after_a_thread_was_deleted_and_came_again(store):
+    """A process that sweeps every hour must not stop because it knew a thread's earlier life."""
+    sweeper, other = store.open(), store.open()
+    for life in range(3):
+        for number in range(40):
+            other.put_state("t", {"n": number, "pad": text((life, number))})
+        sweeper.cleanup(RetentionPolicy(max_history=5))
+        sweeper.compact()
+        assert sweeper.verify().ok
+        assert other.get_state("t") == {"n": 39, "pad": text((life, 39))}
+        assert other.size("t") == 5
+        if life < 2:
+            other.delete_thread("t")
+    sweeper.put_state({"thread_id": "t", "user_id": clew.ANY_USER}, {"n": "for everybody"})
+    other.delete_thread("t")
+    for number in range(2):
+        other.put_state("t", number)
+    assert sweeper.clear_all() == 1
+
+
 # Erasure
 
 

@@ -11,7 +11,7 @@ import pytest
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.sqlite import SQLiteStorage
-from clew.testing import FaultyStorage, RetryingStorage, StorageContract, at_random, script
+from clew.testing import DurableStorageContract, FaultyStorage, RetryingStorage, StorageContract, at_random, script
 from clew.testing.faults import Plan
 
 PLANS: dict[str, Callable[[], Plan]] = {
@@ -39,6 +39,6 @@ class TestFaultyMemoryStorage(FaultyContract):
         return retried(MemoryStorage(), self.chosen)
 
 
-class TestFaultySQLiteStorage(FaultyContract):
+class TestFaultySQLiteStorage(FaultyContract, DurableStorageContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         return retried(SQLiteStorage(tmp_path / "clew.db"), self.chosen)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from clew.storage.sqlite import SQLiteStorage
-from clew.testing import StorageContract
+from clew.testing import DurableStorageContract
 
 
-class TestSQLiteStorage(StorageContract):
+class TestSQLiteStorage(DurableStorageContract):
     def make_storage(self, tmp_path: Path) -> SQLiteStorage:
         return SQLiteStorage(tmp_path / "clew.db")

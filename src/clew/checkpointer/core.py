@@ -6,8 +6,8 @@ import asyncio
 import random
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.index import IndexCache, ThreadIndex
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
-from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientStorageError
+from clew.errors import ConfigError, ThreadDeletedError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
@@ -82,20 +82,24 @@ class Core:
         return await call()
 
     async def _apply(self, commit: Commit) -> Applied:
-        """Apply one commit, or raise what kept it from being applied."""
-
-        async def once() -> Applied:
-            (outcome,) = await self._storage.apply([commit])
-            if isinstance(outcome, ThreadDeletedError):
-                raise deleted(commit.thread_id) from outcome
-            if isinstance(outcome, ClewError):
-                raise outcome
-            return outcome
-
-        applied = await self._try(once)
+        """Apply one commit, or raise what kept it from being applied; its user has seen the thread now."""
+        applied = await self._apply_unseen(commit)
         if applied.basis is not None:
             self._seen.put((commit.thread_id, commit.user), applied.basis)
         return applied
+
+    async def _apply_unseen(self, commit: Commit) -> Applied:
+        """The same for upkeep, which acts in nobody's name and goes by what it has just read."""
+
+        return await self._try(partial(self._apply_once, commit))
+
+    async def _apply_once(self, commit: Commit) -> Applied:
+        (outcome,) = await self._storage.apply((commit,))
+        if isinstance(outcome, Applied):
+            return outcome
+        if isinstance(outcome, ThreadDeletedError):
+            raise deleted(commit.thread_id) from outcome
+        raise outcome
 
     async def _apply_plain(self, commit: Commit) -> Applied:
         """Apply a commit that brings no values, such as one of messages."""
@@ -104,12 +108,13 @@ class Core:
                 return await self._apply(replace(commit, basis=self._seen.get((commit.thread_id, commit.user))))
             except StaleBasisError:
                 await self._refresh(commit.thread_id, commit.user)
-            except ThreadDeletedError:
-                if not (commit.remove and commit.remove.thread) or (await self._digests(commit.thread_id, 0)).basis:
-                    raise
-                # It was to be deleted, and it is: by another, or by this very commit, whose answer was lost.
-                return Applied(basis=None)
         raise too_busy(commit.thread_id)
+
+    def _hot_index(self, address: Address) -> ThreadIndex | None:
+        """What is known of the thread's values, if that is as this user last found the thread."""
+        index = self._indexes.get(address.thread_id)
+        seen = self._seen.get((address.thread_id, address.user))
+        return index if index is not None and seen is not None and same_log(index.basis, seen) else None
 
     async def _index_for_writing(self, address: Address) -> ThreadIndex | None:
         """What is known of the thread's values: `None` if this process has not met the thread or found that there is none."""
@@ -189,26 +194,25 @@ class _Seen:
     _MAX = 100_000
 
     def __init__(self) -> None:
-        self._bases: OrderedDict[tuple[str, User], Basis] = OrderedDict()
+        self._bases: dict[tuple[str, User], Basis] = {}
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, User]) -> Basis | None:
         return self._bases.get(key)
 
     def put(self, key: tuple[str, User], basis: Basis) -> None:
-        with self._lock:
-            self._bases[key] = basis
-            self._bases.move_to_end(key)
-            if len(self._bases) > self._MAX:
-                self._bases.popitem(last=False)
+        self._bases[key] = basis
+        if len(self._bases) > self._MAX:
+            with self._lock:
+                # The first half, by when they were first met: a thread that lives on is met again.
+                for old in list(self._bases)[: self._MAX // 2]:
+                    self._bases.pop(old, None)
 
     def drop(self, key: tuple[str, User]) -> None:
-        with self._lock:
-            self._bases.pop(key, None)
+        self._bases.pop(key, None)
 
     def clear(self) -> None:
-        with self._lock:
-            self._bases.clear()
+        self._bases.clear()
 
 
 def deleted(thread_id: str) -> ThreadDeletedError:

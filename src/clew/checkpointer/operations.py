@@ -12,8 +12,7 @@ from clew.checkpointer.blocking import blocking
 from clew.checkpointer.records import checkpoint_metadata, message_of
 from clew.checkpointer.sweeping import Sweeping, address_of
 from clew.codec.rows import OpenRows
-from clew.errors import ConfigError, CorruptRecordError
-from clew.ids import new_id
+from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
 from clew.model.config import ANY_USER, Address, Config, User, read_config, user_of
@@ -110,7 +109,11 @@ class OperationMethods(Sweeping):
             page = await self._value_rows(record)
             merged = tuple(compaction.merged(page.rows, page.fixed_before))
             if merged:
-                await self._upkeep(record, merge=tuple(row for row, _ in merged))
+                try:
+                    await self._upkeep(record, basis=page.basis, merge=tuple(row for row, _ in merged))
+                except ConflictError:
+                    # Tidied up or deleted by another since: the rows are not these any more. The next sweep looks again.
+                    merged = ()
             threads += 1
             after += len(page.rows) - sum(replaced - 1 for _, replaced in merged)
             bytes_before += record.size
@@ -141,16 +144,12 @@ class OperationMethods(Sweeping):
                 f"thread {address.thread_id!r} has neither a loadable checkpoint nor messages to repair it from"
             )
         rebuilt = (rebuild or _with_messages)(state, messages)
-        return await self._save(
-            replace(address, checkpoint_id=None),
-            partial(self._codec.encode, rebuilt, namespace=address.namespace),
-            state=rebuilt,
-            checkpoint_id=new_id(),
-            parent=HEAD,
-            on_conflict="branch",
-            node_name="repair",
-            metadata={"repaired_from_messages": len(messages)},
+        address = replace(address, checkpoint_id=None)
+        new = self._new_checkpoint(
+            address, parent=HEAD, node_name="repair", metadata={"repaired_from_messages": len(messages)}
         )
+        encode = partial(self._codec.encode, rebuilt, namespace=address.namespace)
+        return self._checkpoint(address, new, await self._save(address, encode, new), rebuilt)
 
     async def aerase_user(self, user_id: str | int, *, progress: Progress | None = None) -> int:
         """Remove every thread of a user with everything in it, and give the space back; how many there were."""

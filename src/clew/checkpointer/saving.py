@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from clew.checkpointer.core import STALE_ATTEMPTS, Core, same_log, too_busy
 from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import checkpoint_metadata
@@ -32,53 +34,59 @@ class OldViewError(Exception):
 class Saving(Core):
     """Saves and loads checkpoints, and keeps what makes the next save cheap."""
 
+    def _new_checkpoint(
+        self,
+        address: Address,
+        *,
+        parent: str | None | TheHead,
+        on_conflict: OnConflict = "branch",
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> NewCheckpoint:
+        """A checkpoint that has everything but its state."""
+        return NewCheckpoint(
+            checkpoint_id=new_id(),
+            namespace=address.namespace,
+            parent=parent,
+            on_conflict=on_conflict,
+            node_name=node_name,
+            step=step,
+            run_id=address.run_id,
+            size=0,
+            metadata=self._metadata(metadata) if metadata else b"",
+            body=b"",
+            covers=(),
+        )
+
     async def _save(
         self,
         address: Address,
         encode: Callable[[ThreadIndex | None], Encoded],
+        new: NewCheckpoint,
         *,
-        state: Any,
-        checkpoint_id: str,
-        parent: str | None | TheHead,
-        on_conflict: OnConflict,
         messages: tuple[MessageRecord, ...] = (),
-        node_name: str | None = None,
-        step: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
         log: Basis | None = None,
-    ) -> Checkpoint:
+    ) -> Applied:
         """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout.
 
         What `encode` gives may refer to values of `log`: if that is not the thread's log any more, OldViewError.
         """
-        packed_metadata = self._metadata(metadata)
         at = self._clock.now()
         for _ in range(STALE_ATTEMPTS):
-            index = await self._index_for_writing(address)
+            index = self._hot_index(address) or await self._index_for_writing(address)
             if log is not None and (index is None or not same_log(index.basis, log)):
                 raise OldViewError
             encoded = encode(index)
             commit = Commit(
-                commit_id=checkpoint_id,
+                commit_id=new.checkpoint_id,
                 thread_id=address.thread_id,
                 user=address.user,
                 at=at,
                 basis=index.basis if index is not None else None,
                 fence=held_token(self, address.thread_id),
                 values=encoded.row,
-                checkpoint=NewCheckpoint(
-                    checkpoint_id=checkpoint_id,
-                    namespace=address.namespace,
-                    parent=parent,
-                    on_conflict=on_conflict,
-                    node_name=node_name,
-                    step=step,
-                    run_id=address.run_id,
-                    size=encoded.size,
-                    metadata=packed_metadata,
-                    body=encoded.body,
-                    covers=encoded.covers,
-                ),
+                checkpoint=replace(new, size=encoded.size, body=encoded.body, covers=encoded.covers),
                 messages=messages,
             )
             try:
@@ -86,42 +94,51 @@ class Saving(Core):
             except StaleBasisError:
                 await self._refresh(address.thread_id, address.user)
                 continue
-            await self._remember(address, index, encoded, checkpoint_id, applied)
-            return Checkpoint(
-                metadata=CheckpointMetadata(
-                    checkpoint_id=checkpoint_id,
-                    thread_id=address.thread_id,
-                    parent_id=applied.parent_id,
-                    timestamp=applied.created_at or at,
-                    node_name=node_name,
-                    step=step,
-                    run_id=address.run_id,
-                    metadata=self._codec.unpack(packed_metadata) if packed_metadata else {},
-                    namespace=address.namespace,
-                    sequence=applied.sequence,
-                ),
-                state=state,
-            )
+            index = self._remember(address, index, encoded, new.checkpoint_id, applied)
+            if len(index.loose) >= MERGE_FROM:
+                await self._merge_soon(address.thread_id, index)
+            return applied
         raise too_busy(address.thread_id)
 
-    async def _remember(
+    def _checkpoint(self, address: Address, new: NewCheckpoint, applied: Applied, state: Any) -> Checkpoint:
+        """The checkpoint that was saved, as users see it."""
+        return Checkpoint(
+            metadata=CheckpointMetadata(
+                checkpoint_id=new.checkpoint_id,
+                thread_id=address.thread_id,
+                parent_id=applied.parent_id,
+                timestamp=applied.created_at or self._clock.now(),
+                node_name=new.node_name,
+                step=new.step,
+                run_id=new.run_id,
+                metadata=self._codec.unpack(new.metadata) if new.metadata else {},
+                namespace=new.namespace,
+                sequence=applied.sequence,
+            ),
+            state=state,
+        )
+
+    def _remember(
         self, address: Address, index: ThreadIndex | None, encoded: Encoded, checkpoint_id: str, applied: Applied
-    ) -> None:
+    ) -> ThreadIndex:
         assert applied.basis is not None  # the thread has a checkpoint now
         if index is None:
             index = ThreadIndex(applied.basis)
         encoded.remember(index, address.namespace, checkpoint_id, applied.basis)
         self._indexes.put(address.thread_id, index)
-        if len(index.loose) >= MERGE_FROM:
-            loose, index.loose = index.loose, ()
-            if inline.get():
-                await self._merge(address.thread_id, index, loose)
-            else:
-                task = asyncio.create_task(self._merge(address.thread_id, index, loose))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        return index
 
-    async def _merge(self, thread_id: str, index: ThreadIndex, loose: tuple[int, ...]) -> None:
+    async def _merge_soon(self, thread_id: str, index: ThreadIndex) -> None:
+        """Merge the small rows at the end of the log: in the background, or now if a sync caller waits anyway."""
+        loose, index.loose = index.loose, ()
+        if inline.get():
+            await self._merge(thread_id, loose)
+        else:
+            task = asyncio.create_task(self._merge(thread_id, loose))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _merge(self, thread_id: str, loose: tuple[int, ...]) -> None:
         """Put one row in the place of the small rows that begin with `loose`. Saving goes on without it if it fails."""
         ranges = ((max(loose[0] - 1, 0), loose[-1] + 1),)
         query = ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=ranges, data=True)
@@ -138,7 +155,7 @@ class Saving(Core):
                 basis=page.basis,
                 merge=(merge_rows(rows, level=MERGE_LEVEL),),
             )
-            await self._apply(commit)
+            await self._apply_unseen(commit)
         except ClewError:
             # Somebody else merged them, or the storage is in trouble, which the next save will tell.
             return

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, too_busy
 from clew.checkpointer.records import checkpoint_info, message_records
 from clew.checkpointer.saving import OldViewError, Saving, damaged
 from clew.codec.rows import OpenRows
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
-from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, OnConflict, Removal
-from clew.model.config import Address, Config, checked_text, read_config
+from clew.model.config import Config, checked_text, read_config
 from clew.model.message import Message
 
 
@@ -38,7 +39,9 @@ class StateMethods(Saving):
 
     async def aput_state(self, config: Config | str, state: Any) -> Any:
         """Save `state` as the thread's new head; returns `state`. Raises UnsupportedTypeError before anything is written."""
-        await self._save_state(read_config(config), state)
+        address = read_config(config)
+        new = self._new_checkpoint(address, parent=address.checkpoint_id or HEAD)
+        await self._save(address, partial(self._codec.encode, state, namespace=address.namespace), new)
         return state
 
     async def aget_state(self, config: Config | str) -> Any | None:
@@ -74,22 +77,16 @@ class StateMethods(Saving):
             append={name: _checked_items(items, name) for name, items in _checked_changes(append, "append").items()},
             remove=[remove] if isinstance(remove, str) else list(remove),
         )
-        checkpoint_id = new_id()
+        new = self._new_checkpoint(address, parent=None, on_conflict="branch" if address.checkpoint_id else "reject")
         known = self._known_view(address)
         for _ in range(STALE_ATTEMPTS):
             found = known or await self._view_to_edit(address)
             view, log = found if found is not None else (None, None)
             try:
                 body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view else (None, ())
-                return await self._save(
-                    address,
-                    partial(edited, body, rows),
-                    state=NOT_LOADED,
-                    checkpoint_id=checkpoint_id,
-                    parent=view.checkpoint_id if view is not None else None,
-                    on_conflict="branch" if address.checkpoint_id else "reject",
-                    log=log,
-                )
+                new = replace(new, parent=view.checkpoint_id if view is not None else None)
+                applied = await self._save(address, partial(edited, body, rows), new, log=log)
+                return self._checkpoint(address, new, applied, NOT_LOADED)
             except OldViewError:
                 known = None
             except CorruptRecordError as error:
@@ -121,15 +118,21 @@ class StateMethods(Saving):
         With `checkpoint_id` in the config ("I started from this one"), and if the head has moved since,
         `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError.
         """
-        return await self._save_state(
-            read_config(config),
-            state,
-            messages=messages,
-            node_name=node_name,
-            step=step,
-            metadata=metadata,
+        address = read_config(config)
+        if on_conflict not in ("branch", "reject"):
+            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        new = self._new_checkpoint(
+            address,
+            parent=address.checkpoint_id or HEAD,
             on_conflict=on_conflict,
+            # An empty name is one, too.
+            node_name=checked_text("node_name", node_name) if node_name else _checked(node_name, str, "node_name"),
+            step=_checked_step(step),
+            metadata=metadata,
         )
+        records = message_records(self._codec, messages, None, address.run_id)
+        encode = partial(self._codec.encode, state, namespace=address.namespace)
+        return self._checkpoint(address, new, await self._save(address, encode, new, messages=records), state)
 
     async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
         """The head, or the checkpoint that the config's `checkpoint_id` names; `None` if it is not there."""
@@ -186,33 +189,6 @@ class StateMethods(Saving):
     get_history = blocking(aget_history)
     delete_checkpoint = blocking(adelete_checkpoint)
     exists = blocking(aexists)
-
-    async def _save_state(
-        self,
-        address: Address,
-        state: Any,
-        *,
-        messages: Sequence[Message | Mapping[str, Any]] = (),
-        node_name: str | None = None,
-        step: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        on_conflict: OnConflict = "branch",
-    ) -> Checkpoint:
-        if on_conflict not in ("branch", "reject"):
-            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
-        return await self._save(
-            address,
-            partial(self._codec.encode, state, namespace=address.namespace),
-            state=state,
-            checkpoint_id=new_id(),
-            parent=address.checkpoint_id or HEAD,
-            on_conflict=on_conflict,
-            messages=message_records(self._codec, messages, None, address.run_id) if messages else (),
-            # An empty name is one, too.
-            node_name=checked_text("node_name", node_name) if node_name else _checked(node_name, str, "node_name"),
-            step=_checked_step(step),
-            metadata=metadata,
-        )
 
 
 def _checked(value: Any, kind: type, name: str) -> Any:

@@ -58,7 +58,7 @@ class Sweeping(Saving):
         if found.ranges and page.basis is not None:
             removal = Removal(values=tuple(found.ranges), as_of=page.sequence)
             try:
-                await self._apply(
+                await self._apply_unseen(
                     self._upkeep_commit(record, basis=page.basis, remove=removal, merge=tuple(found.hollowed))
                 )
             except ConflictError:
@@ -66,7 +66,7 @@ class Sweeping(Saving):
                 return
 
     async def _upkeep(self, record: ThreadRecord, **content: Any) -> None:
-        await self._apply_plain(self._upkeep_commit(record, **content))
+        await self._apply_unseen(self._upkeep_commit(record, **content))
 
     def _upkeep_commit(self, record: ThreadRecord, **content: Any) -> Commit:
         # Dated like the thread's last activity: maintenance does not bring it to the top of its owner's list.

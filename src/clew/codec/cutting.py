@@ -9,7 +9,18 @@ from typing import Final
 
 import msgspec
 
-from clew.codec.nodes import ARRAY, Container, Run, extension, extension_overhead, header, read_extension, read_header
+from clew.codec.nodes import (
+    ARRAY,
+    DICT,
+    LIST,
+    Container,
+    Run,
+    extension,
+    extension_overhead,
+    header,
+    read_extension,
+    read_header,
+)
 from clew.codec.packing import CONTAINER_TAGS, Tag, name_length
 
 INLINE: Final = 256
@@ -35,7 +46,7 @@ def opened(item: bytes) -> tuple[Container, int, int] | None:
     shaped = read_header(item)
     if shaped is not None:
         shape, count, start = shaped
-        return Container(shape), count, start
+        return (LIST if shape == ARRAY else DICT), count, start
     extended = read_extension(item)
     if extended is None or extended[0] not in CONTAINER_TAGS:
         return None
@@ -63,7 +74,7 @@ def written_length(container: Container, keys: Iterable[int], values: Iterable[i
 
 def split_items(content: bytes | memoryview, count: int) -> list[bytes]:
     """The `count` msgpack items in `content`. Raises msgspec.DecodeError if they are not exactly so many."""
-    return [bytes(raw) for raw in _items.decode(header(ARRAY, count) + content)]
+    return list(map(bytes, _items.decode(header(ARRAY, count) + content)))
 
 
 def split_pairs(content: bytes | memoryview, count: int) -> dict[bytes, bytes]:

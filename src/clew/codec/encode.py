@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -136,8 +135,7 @@ class Encoding:
         written = [key + part.node for key, part in entries.items()]
         if sum(map(len, written)) <= SPLIT:
             return Part(closed(container, len(entries), b"".join(written)), joined(covers))
-        cut = _Cut()
-        self._cut(cut, zip(written, map(len, written), [part.covers for part in entries.values()], strict=True))
+        cut = self._cut(zip(written, map(len, written), [part.covers for part in entries.values()], strict=True))
         node, covered = self._node(container, len(entries), length, runs_of(cut.numbers), covers)
         return Part(node, covered)
 
@@ -145,46 +143,70 @@ class Encoding:
         """A list (or a tuple, a set, …) cut into values, those of the memo kept where it agrees."""
         if memo is None or memo.container != container:
             memo = _NOTHING
-        low, high, tail, middle = _kept(memo, item, start, count)
-        cut = _Cut(
-            numbers=memo.numbers[low:high],
-            reach={at - low: reach for at, reach in memo.reach.items() if low <= at < high},
+        old = memo.packed[memo.start :]
+        if item.startswith(old, start):
+            return self._grown(container, count, start, item, memo, len(old))
+        low, high, tail, middle = _kept(memo, old, item, start, count)
+        fresh = self._cut(self._parts(middle))
+        numbers = [*memo.numbers[low:high], *fresh.numbers, *memo.numbers[tail:]]
+        ends = _spliced(memo.ends, low, high, fresh.lengths, tail)
+        items = _spliced(memo.items, low, high, fresh.items, tail)
+        reach = {at - low: reach for at, reach in memo.reach.items() if low <= at < high}
+        reach |= {at + high - low: reach for at, reach in fresh.reach.items()}
+        shift = len(numbers) - len(memo.numbers)
+        reach |= {at + shift: reach for at, reach in memo.reach.items() if at >= tail}
+        return self._sequence_part(container, count, start, item, numbers, ends, items, runs_of(numbers), reach)
+
+    def _grown(self, container: Container, count: int, start: int, item: bytes, memo: Memo, length: int) -> Part:
+        """The usual case: everything that was there is still there, and some items came after it."""
+        before = memo.items[-1] if memo.items else 0
+        fresh = self._cut(self._parts(split_items(item[start + length :], count - before)))
+        reach = memo.reach
+        if fresh.reach:
+            kept = len(memo.numbers)
+            reach = {**reach, **{at + kept: covers for at, covers in fresh.reach.items()}}
+        return self._sequence_part(
+            container,
+            count,
+            start,
+            item,
+            memo.numbers + fresh.numbers,
+            memo.ends + _accumulated(fresh.lengths, memo.ends),
+            memo.items + _accumulated(fresh.items, memo.items),
+            runs_of(fresh.numbers, memo.runs),
+            reach,
         )
-        fresh = _Cut()
-        self._cut(fresh, self._parts(middle))
-        kept = high - low
-        cut.numbers += fresh.numbers
-        cut.reach |= {at + kept: reach for at, reach in fresh.reach.items()}
-        ends, items = _rebased(memo.ends, low, high), _rebased(memo.items, low, high)
-        ends += _accumulated(fresh.lengths, ends)
-        items += _accumulated(fresh.items, items)
-        grew = low == 0 and high == len(memo.numbers) == tail
-        if not grew:
-            shift = len(cut.numbers) - tail
-            cut.numbers += memo.numbers[tail:]
-            cut.reach |= {at + shift: reach for at, reach in memo.reach.items() if at >= tail}
-            ends += _shifted(memo.ends, tail, ends)
-            items += _shifted(memo.items, tail, items)
-        runs = runs_of(fresh.numbers, memo.runs) if grew else runs_of(cut.numbers)
-        node, covers = self._node(container, count, len(item), runs, _all(cut.reach.values()))
-        remembered = Memo(
+
+    def _sequence_part(
+        self,
+        container: Container,
+        count: int,
+        start: int,
+        item: bytes,
+        numbers: list[int],
+        ends: list[int],
+        items: list[int],
+        runs: Runs,
+        reach: Mapping[int, Covers],
+    ) -> Part:
+        node, covers = self._node(container, count, len(item), runs, _all(reach.values()) if reach else [])
+        memo = Memo(
             packed=item,
             node=node,
             covers=covers,
             container=container,
             start=start,
-            numbers=cut.numbers,
+            numbers=numbers,
             ends=ends,
             items=items,
             runs=runs,
-            reach=cut.reach,
+            reach=reach,
         )
-        return Part(node, covers, remembered)
+        return Part(node, covers, memo)
 
     def append(self, old: Sequence, items: list[bytes]) -> Part:
         """A sequence of which only the node is known, with `items` added at its end."""
-        cut = _Cut()
-        self._cut(cut, self._parts(items))
+        cut = self._cut(self._parts(items))
         node, covers = self._node(
             old.container,
             old.count + len(items),
@@ -203,60 +225,58 @@ class Encoding:
             else:
                 yield item, len(item), ()
 
-    def _cut(self, cut: _Cut, entries: Iterable[tuple[bytes, int, Covers]]) -> None:
-        """Make values of entries (content, plain length, what it refers to): small neighbours share one."""
+    def _cut(self, entries: Iterable[tuple[bytes, int, Covers]]) -> _Cut:
+        """Values made of entries (content, plain length, what it refers to): small neighbours share one."""
+        cut = _Cut()
         group: list[bytes] = []
         length = size = 0
-        reach: list[Range] = []
-
-        def close() -> None:
-            nonlocal length, size
-            if reach:
-                cut.reach[len(cut.numbers)] = tuple(reach)
-            cut.numbers.append(self.value(b"".join(group), len(group), b"items"))
-            cut.lengths.append(length)
-            cut.items.append(len(group))
-            group.clear()
-            reach.clear()
-            length = size = 0
-
+        reach: Covers = ()
         for content, plain, refers in entries:
-            if len(content) >= INLINE and group:
-                close()
+            alone = len(content) >= INLINE
+            if alone and group:
+                self._add_value(cut, b"".join(group), len(group), length, reach)
+                group, length, size, reach = [], 0, 0, ()
+            if alone:
+                self._add_value(cut, content, 1, plain, refers)
+                continue
             group.append(content)
-            length += plain
-            size += len(content)
-            reach += refers
-            if len(content) >= INLINE or ends_group(content, size):
-                close()
+            length, size, reach = length + plain, size + len(content), reach + refers
+            if ends_group(content, size):
+                self._add_value(cut, b"".join(group), len(group), length, reach)
+                group, length, size, reach = [], 0, 0, ()
         if group:
-            close()
+            self._add_value(cut, b"".join(group), len(group), length, reach)
+        return cut
+
+    def _add_value(self, cut: _Cut, content: bytes, items: int, length: int, reach: Covers) -> None:
+        if reach:
+            cut.reach[len(cut.numbers)] = reach
+        cut.numbers.append(self.value(content, items, b"items"))
+        cut.lengths.append(length)
+        cut.items.append(items)
 
     def _node(
         self, container: Container, count: int, length: int, runs: Runs, reach: list[Range], spine: Runs = ()
     ) -> tuple[bytes, Covers]:
         """The node of a sequence, and the ranges that it needs: its runs and what its items `reach`."""
         covers = joined([*ranges_of(runs), *reach])
-        beyond = joined(reach)
+        beyond = joined(reach) if reach else ()
         if spine or (len(runs) > RUNS_INLINE // 4 and len(write_runs(runs)) > RUNS_INLINE):
             *groups, last = run_groups(runs)
             spine = runs_of([self.value(write_runs(group), 0, b"spine") for group in groups], spine)
             covers = beyond = joined([*covers, *ranges_of(spine)])
             runs = tuple(last)
-        reached = tuple((first, end - first) for first, end in beyond)
+        reached = tuple([(first, end - first) for first, end in beyond])
         return sequence_node(container, count, length, reach=reached, spine=spine, runs=runs), covers
 
 
 _NOTHING: Final = Memo(packed=b"", node=b"")
 
 
-def _kept(memo: Memo, item: bytes, start: int, count: int) -> tuple[int, int, int, list[bytes]]:
+def _kept(memo: Memo, old: bytes, item: bytes, start: int, count: int) -> tuple[int, int, int, list[bytes]]:
     """Which values of the memo can stay: `low` up to `high` at the front, from `tail` on at the end; and the items between."""
-    old, ends, values = memo.packed[memo.start :], memo.ends, len(memo.ends)
-    if item.startswith(old, start):
-        low, high = 0, values
-    else:
-        low, high = 0, bisect_right(ends, _common_prefix(item, start, old, 0))
+    ends, values = memo.ends, len(memo.ends)
+    low, high = 0, bisect_right(ends, _common_prefix(item, start, old, 0))
     if high == 0 and values:
         low, high = _window(old, ends, item, start, count)
     at = start + (_end(ends, high) - _end(ends, low))
@@ -329,20 +349,18 @@ def _end(ends: list[int], values: int) -> int:
     return ends[values - 1] if values else 0
 
 
-def _rebased(ends: list[int], low: int, high: int) -> list[int]:
-    if low == 0:
-        return ends[:high]
-    base = ends[low - 1]
-    return [end - base for end in ends[low:high]]
+def _spliced(ends: list[int], low: int, high: int, lengths: list[int], tail: int) -> list[int]:
+    """Where values end: those of `ends` from `low` to `high`, then some of these `lengths`, then those from `tail` on."""
+    base = _end(ends, low)
+    spliced = [end - base for end in ends[low:high]]
+    spliced += _accumulated(lengths, spliced)
+    shift = _end(spliced, len(spliced)) - _end(ends, tail)
+    return spliced + [end + shift for end in ends[tail:]]
 
 
 def _accumulated(lengths: list[int], after: list[int]) -> list[int]:
-    return list(accumulate(lengths, initial=_end(after, len(after))))[1:]
-
-
-def _shifted(ends: list[int], tail: int, after: list[int]) -> list[int]:
-    shift = _end(after, len(after)) - _end(ends, tail)
-    return [end + shift for end in ends[tail:]]
+    last = after[-1] if after else 0
+    return [last := last + length for length in lengths]
 
 
 def _all(reaches: Iterable[Covers]) -> list[Range]:

@@ -20,8 +20,8 @@ from clew.model.records import Basis, Range, ValueRow
 MAX_COVERS = 8
 """How many ranges of values a checkpoint says it needs; more are joined over the smallest gaps."""
 
-_ENTRY_BYTES = 130
-"""About what one digest takes in the index."""
+_ENTRY_BYTES = 160
+"""About what one value takes in the index: its digest, its number, its place in a memo."""
 
 
 class Memo(Struct, frozen=True, kw_only=True):
@@ -43,12 +43,6 @@ class Memo(Struct, frozen=True, kw_only=True):
     runs: Runs = ()
     reach: Mapping[int, tuple[Range, ...]] = {}
     entries: Mapping[bytes, Memo] = {}
-
-    @property
-    def weight(self) -> int:
-        """About how many bytes of memory this takes."""
-        own = 400 + len(self.packed) + len(self.node) + 24 * len(self.ends)
-        return own + sum(memo.weight + 100 for memo in self.entries.values())
 
 
 class View(Struct, frozen=True, kw_only=True):
@@ -102,12 +96,9 @@ class ThreadIndex:
     @property
     def weight(self) -> int:
         """About how many bytes of memory this takes."""
-        known = len(self._numbers) + sum(len(digests) // DIGEST_SIZE for _, digests in self._unread)
-        return (
-            600
-            + _ENTRY_BYTES * known
-            + sum(len(view.body) + (view.memo.weight if view.memo else 0) for view in self.views.values())
-        )
+        known = len(self._numbers) + sum([len(digests) // DIGEST_SIZE for _, digests in self._unread])
+        # A memo holds the packed state, and a few numbers for each value.
+        return 1000 + _ENTRY_BYTES * known + sum([len(view.body) + view.size for view in self.views.values()])
 
 
 class IndexCache:
@@ -152,6 +143,9 @@ class IndexCache:
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """`ranges` in order, overlaps and small gaps closed, at most `MAX_COVERS` of them."""
+    ranges = tuple(ranges)
+    if len(ranges) < 2:
+        return ranges
     merged: list[Range] = []
     for first, end in sorted(ranges):
         # A row holds more than one value: a gap this small saves no reading.

@@ -95,7 +95,13 @@ class Packer:
                 return None
             container = Container(MAP, Tag.RECORD, ormsgpack.packb(entry.name))
             fields = entry.take_apart(obj)
-        return container, {self.pack(key): self.pack(value, name=f"state{_step(key)}") for key, value in fields.items()}
+        packed = {}
+        for key, value in fields.items():
+            try:
+                packed[ormsgpack.packb(key)] = ormsgpack.packb(value, self._extend, _OPTIONS)
+            except (TypeError, RecursionError):
+                packed[self.pack(key)] = self.pack(value, name=f"state{_step(key)}")
+        return container, packed
 
     def unpack(self, data: bytes) -> Any:
         """The object that `pack` packed. Raises CorruptRecordError if these bytes are not such."""

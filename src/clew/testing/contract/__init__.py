@@ -30,7 +30,6 @@ class StorageContract(
     OwnerContract,
     ForkContract,
     LeaseContract,
-    DurabilityContract,
 ):
     """All that a storage promises. Subclass it in a test module, and say how to make the storage:
 
@@ -39,7 +38,12 @@ class StorageContract(
                 return MyStorage(tmp_path / "store")
 
     `make_storage` returns a storage that is not set up; the suite calls `setup` and `close`. It is called once a test
-    with a new `tmp_path`; if `capabilities.durable`, it is called again with the same one after `close`, and has to
-    open the same store. Set `answers_get_lost = True` for a storage that tries commits again by itself: what the first
-    answer alone can tell (how much was removed, that nothing was repeated) is then not asked. No plugin is needed.
+    with a new `tmp_path`. A durable storage subclasses `DurableStorageContract`. Set `answers_get_lost = True` for a
+    storage that tries commits again by itself: what the first answer alone can tell (how much was removed, that
+    nothing was repeated) is then not asked. No plugin is needed.
     """
+
+
+class DurableStorageContract(StorageContract, DurabilityContract):
+    """The same for a storage whose `capabilities.durable` is true: `make_storage` is called again with the same `tmp_path`
+    after `close`, and has to open the same store."""

@@ -29,13 +29,6 @@ class ContractPart:
         driven.close()
 
     @pytest.fixture
-    def durable(self, store: DrivenStorage) -> DrivenStorage:
-        """The storage, if it is a durable one."""
-        if not store.capabilities.durable:
-            pytest.skip(f"{store.capabilities.name} is not durable")
-        return store
-
-    @pytest.fixture
     def inline(self, store: DrivenStorage) -> DrivenStorage:
         """The storage, if it never suspends."""
         if store.capabilities.suspends:

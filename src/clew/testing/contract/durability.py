@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clew.errors import ConflictError, LeaseError, ThreadDeletedError
 from clew.model.commit import Removal
 from clew.storage.protocol import RECEIPTS_KEPT
@@ -11,6 +13,12 @@ from clew.testing.driver import DrivenStorage
 
 
 class DurabilityContract(ContractPart):
+    @pytest.fixture
+    def durable(self, store: DrivenStorage) -> DrivenStorage:
+        """The storage, which says that it is durable."""
+        assert store.capabilities.durable
+        return store
+
     def test_everything_is_there_after_opening_again(self, durable: DrivenStorage) -> None:
         durable.apply_all(full_commit(user="ann"), full_commit("u", at=later(5)))
         durable.apply(commit("u", values=row(3), checkpoint=checkpoint("s", namespace="sub", covers=[(1, 4)])))
