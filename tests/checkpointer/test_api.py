@@ -222,7 +222,6 @@ def test_connect_makes_the_checkpointer_that_the_url_names(tmp_path, monkeypatch
         "sqlite:///x.db?max_state_bytes=-1",
         pytest.param(
             "sqlite:///x.db?synchronous=sometimes",
-            marks=pytest.mark.xfail(reason="an unknown `synchronous` is taken, and silently means less durable"),
         ),
     ],
 )

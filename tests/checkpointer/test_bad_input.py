@@ -286,7 +286,6 @@ def test_a_state_may_nest_a_hundred_levels(checkpointer, wrap):
     assert checkpointer.get_state("t") == state
 
 
-UNLOADABLE = {("tuple", 400), ("ordered", 400), ("deque", 260), ("deque", 400)}
 
 
 @pytest.mark.parametrize(
@@ -295,7 +294,6 @@ UNLOADABLE = {("tuple", 400), ("ordered", 400), ("deque", 260), ("deque", 400)}
         pytest.param(
             wrap,
             depth,
-            marks=[pytest.mark.xfail(reason="it is saved and can't be loaded")] if (wrap, depth) in UNLOADABLE else [],
         )
         for wrap in WRAPS
         for depth in (260, 400, 5000)
@@ -313,7 +311,6 @@ def test_a_state_that_nests_too_deep_is_refused_and_whatever_is_taken_loads(wrap
     assert (checkpointer.get_state("t") is None) == (refused is not None)
 
 
-@pytest.mark.xfail(reason="packing nested sets takes twice as long with each level", strict=True)
 def test_nested_frozensets_are_saved_in_reasonable_time():
     script = """
 import clew

@@ -149,7 +149,6 @@ def test_a_thread_that_another_deleted_may_be_deleted_again(store):
     assert other.get_thread("t") is None
 
 
-@pytest.mark.xfail(reason="a repeated commit does not say how much it had removed")
 def test_a_checkpoint_deleted_with_a_lost_answer_was_there(store):
     made = store.open().put_checkpoint("t", 1)
     checkpointer = store.open(lambda storage: FaultyStorage(storage, script(["after apply"])))

@@ -438,7 +438,6 @@ def test_a_process_without_the_classes_reads_records_and_saving_them_again_loses
     python(_REGISTERED, path, "check")
 
 
-@pytest.mark.xfail(reason="clew.Record is unhashable: a set or dict key of an unregistered class reads as damaged")
 @pytest.mark.parametrize("state", [{"s": {Colour.RED}}, {"d": {Step("a"): 1}}, {"f": frozenset({Point(1)})}])
 def test_records_may_be_members_of_sets_and_keys_of_dicts(store, state):
     writer = store.open(state_type=Everything)

@@ -237,7 +237,6 @@ def test_searching_threads_looks_at_ids_names_and_tags(checkpointer):
     assert found("hidden") == set()
 
 
-@pytest.mark.xfail(reason="the text to search is written by aput_thread only")
 def test_a_thread_that_nobody_described_is_found_by_its_id(checkpointer):
     checkpointer.put_state("Project-7", {})
     assert [each.thread_id for each in checkpointer.list_threads({}, search="project")] == ["Project-7"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
@@ -228,4 +229,4 @@ def test_rubbish_is_never_decoded_into_a_crash(rubbish: bytes) -> None:
 
 def test_a_frame_of_a_newer_format_says_so() -> None:
     with pytest.raises(SchemaVersionError, match="upgrade clew"):
-        unseal(b"\xc1\xf0\0\0\0\0newer")
+        unseal(b"\xc1\xf0" + zlib.crc32(b"\xf0newer").to_bytes(4, "little") + b"newer")

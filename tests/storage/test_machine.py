@@ -13,7 +13,9 @@ from clew.testing.machine import CI, storage_machine
 
 # The memory storage beside itself: what the machine takes for the same must be so.
 TestMemoryMachine = storage_machine(lambda _: MemoryStorage()).TestCase
-TestSQLiteMachine = storage_machine(lambda directory: SQLiteStorage(directory / "clew.db")).TestCase
+TestSQLiteMachine = storage_machine(
+    lambda directory: SQLiteStorage(directory / "clew.db", synchronous="NORMAL")
+).TestCase
 
 
 class Forgetful(MemoryStorage):

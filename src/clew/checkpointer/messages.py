@@ -8,7 +8,7 @@ from typing import Any
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.core import checked_limit, checked_search
 from clew.checkpointer.leases import held_token
-from clew.checkpointer.records import message_of, message_records
+from clew.checkpointer.records import listed_message, message_of, message_records
 from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, CorruptRecordError
 from clew.ids import new_id
@@ -61,7 +61,10 @@ class MessageMethods(Saving):
     async def alist_messages(
         self, config: Config | str, search: str | None = None, offset: int = 0, limit: int | None = 50
     ) -> list[Message]:
-        """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
+        """Messages in their order. `search` finds a piece of text, in any language, whatever the case.
+
+        One whose record is damaged is in its place with the role "damaged"; its metadata says what is wrong.
+        """
         address = read_config(config)
         checked_limit(offset, "offset")
         query = MessageQuery(
@@ -72,13 +75,14 @@ class MessageMethods(Saving):
             limit=checked_limit(limit),
         )
         records = await self._try(lambda: self._storage.messages(query))
-        return [self._message(address, record) for record in records]
+        return [listed_message(self._codec, record) for record in records]
 
     async def adelete_message(self, config: Config | str, message_id: str) -> bool:
         """Remove one message; says whether it was there."""
         address = read_config(config)
         removal = Removal(messages=(checked_text("message_id", message_id),))
-        return (await self._remove(address, removal)).removed > 0
+        applied = await self._remove(address, removal)
+        return applied.removed > 0 or applied.repeated
 
     aget_messages = alist_messages
 

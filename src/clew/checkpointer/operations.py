@@ -9,14 +9,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.records import checkpoint_metadata, message_of
+from clew.checkpointer.records import DAMAGED, checkpoint_metadata, message_of, thread_info
 from clew.checkpointer.sweeping import Sweeping, address_of
 from clew.codec.rows import OpenRows
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
 from clew.model.config import ANY_USER, Address, Config, User, read_config, user_of
-from clew.model.message import Message
+from clew.model.message import Message, folded
 from clew.model.queries import MessageQuery, ThreadQuery
 from clew.model.records import CheckpointRecord
 from clew.model.reports import (
@@ -168,13 +168,15 @@ class OperationMethods(Sweeping):
         damage: list[Damage] = []
         async for record in self._each_thread(config, progress):
             threads += 1
+            if wrong := thread_info(self._codec, record).metadata.get(DAMAGED):
+                damage.append(Damage(thread_id=record.thread_id, problem=wrong))
             rows = OpenRows((await self._value_rows(record)).rows)
             for checkpoint in await self._checkpoints(record, detail="body"):
                 checkpoints += 1
                 damage += self._damage_of(record.thread_id, checkpoint, rows)
-            for message, problem in await self._readable_messages(address_of(record)):
+            for _, problem in await self._readable_messages(address_of(record)):
                 messages += 1
-                if message is None:
+                if problem.problem:
                     damage.append(problem)
         return VerifyReport(threads=threads, checkpoints=checkpoints, messages=messages, damage=tuple(damage))
 
@@ -191,6 +193,8 @@ class OperationMethods(Sweeping):
         try:
             self._codec.decode(checkpoint.body, rows)
             checkpoint_metadata(self._codec, thread_id, checkpoint)
+            if checkpoint.covers != self._codec.covers(checkpoint.body):
+                raise CorruptRecordError("its list of the values that it needs is not what its body says")
         except CorruptRecordError as error:
             return [
                 Damage(
@@ -210,6 +214,8 @@ class OperationMethods(Sweeping):
             message, problem = None, ""
             try:
                 message = message_of(self._codec, record)
+                if record.text != folded(message.text()):
+                    problem = "its text for searching is not what it says"
             except CorruptRecordError as error:
                 problem = str(error)
             found.append((message, Damage(thread_id=address.thread_id, message_id=record.message_id, problem=problem)))

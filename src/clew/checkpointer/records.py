@@ -8,12 +8,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from clew.codec.state import StateCodec
-from clew.errors import ConfigError
+from clew.errors import ConfigError, CorruptRecordError
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
 from clew.model.config import checked_text
 from clew.model.message import Message, folded
 from clew.model.records import CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.thread import ThreadInfo
+
+DAMAGED = "clew.damaged"
+"""In the metadata of what is listed although its own record can't be read: what is wrong with it."""
 
 
 def checkpoint_metadata(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointMetadata:
@@ -21,10 +24,17 @@ def checkpoint_metadata(codec: StateCodec, thread_id: str, record: CheckpointRec
 
 
 def checkpoint_info(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointInfo:
-    return CheckpointInfo(**_fields(codec, thread_id, record), size=record.size)
+    """For a list, which one damaged record does not spoil."""
+    return CheckpointInfo(**_fields(codec, thread_id, record, in_list=True), size=record.size)
 
 
-def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> dict[str, Any]:
+def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord, *, in_list: bool = False) -> dict[str, Any]:
+    try:
+        metadata = codec.unpack(record.metadata) if record.metadata else {}
+    except CorruptRecordError as error:
+        if not in_list:
+            raise
+        metadata = {DAMAGED: str(error)}
     return {
         "checkpoint_id": record.checkpoint_id,
         "thread_id": thread_id,
@@ -33,7 +43,7 @@ def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> dict
         "node_name": record.node_name,
         "step": record.step,
         "run_id": record.run_id,
-        "metadata": codec.unpack(record.metadata) if record.metadata else {},
+        "metadata": metadata,
         "namespace": record.namespace,
         "sequence": record.sequence,
     }
@@ -106,9 +116,23 @@ def message_of(codec: StateCodec, record: MessageRecord) -> Message:
     return Message(**{**content, "message_id": record.message_id, "tool_calls": tuple(content["tool_calls"])})
 
 
+def listed_message(codec: StateCodec, record: MessageRecord) -> Message:
+    """For a list, which one damaged record does not spoil."""
+    try:
+        return message_of(codec, record)
+    except CorruptRecordError as error:
+        return Message(
+            message_id=record.message_id,
+            role="damaged",
+            metadata={DAMAGED: str(error)},
+            created_at=record.created_at,
+            run_id=record.run_id,
+        )
+
+
 def thread_text(info: ThreadInfo) -> str:
     """What a search over threads looks at."""
-    return folded("\n".join([info.thread_id, info.thread_name or "", *info.tags]))
+    return folded("\n".join([info.thread_name or "", *info.tags]))
 
 
 def thread_data(codec: StateCodec, info: ThreadInfo) -> bytes:
@@ -123,7 +147,12 @@ def thread_data(codec: StateCodec, info: ThreadInfo) -> bytes:
 
 
 def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
-    described = codec.unpack(record.data) if record.data else {"thread_name": None, "tags": [], "metadata": {}}
+    """The thread, also if its description is damaged: then its metadata says so."""
+    described: Mapping[str, Any] = {"thread_name": None, "tags": [], "metadata": {}}
+    try:
+        described = codec.unpack(record.data) if record.data else described
+    except CorruptRecordError as error:
+        described = {**described, "metadata": {DAMAGED: str(error)}}
     forked = record.forked_from
     return ThreadInfo(
         thread_id=record.thread_id,

@@ -171,7 +171,8 @@ class StateMethods(Saving):
                 "adelete_checkpoint needs a 'checkpoint_id' in the config; aclear_state removes all of a thread"
             )
         applied = await self._remove(address, Removal(checkpoints=((address.namespace, address.checkpoint_id),)))
-        return applied.removed > 0
+        # A removal that was repeated because its answer got lost can't say any more how much it removed.
+        return applied.removed > 0 or applied.repeated
 
     async def aexists(self, config: Config | str) -> bool:
         """Whether the thread has a checkpoint, or the one that the config names."""

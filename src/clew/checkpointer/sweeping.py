@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from clew.checkpointer.saving import Saving
-from clew.errors import ConflictError
+from clew.errors import ConflictError, CorruptRecordError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
 from clew.model.config import ANY_USER, Address, Config, User, read_config
@@ -53,7 +53,11 @@ class Sweeping(Saving):
         """Take values out of the thread's log that none of its checkpoints needs."""
         page = await self._value_rows(record)
         checkpoints = await self._checkpoints(record, detail="body")
-        needed = [each for checkpoint in checkpoints for each in checkpoint.covers]
+        try:
+            needed = [each for checkpoint in checkpoints for each in self._codec.covers(checkpoint.body)]
+        except CorruptRecordError:
+            # What a damaged checkpoint needs is not known, so nothing is garbage.
+            return
         found = compaction.garbage(page.rows, needed, page.fixed_before)
         if found.ranges and page.basis is not None:
             removal = Removal(values=tuple(found.ranges), as_of=page.sequence)

@@ -51,6 +51,7 @@ class Edit:
     ) -> tuple[Part, int]:
         """The changed state and its size. `item=None` starts from an empty one."""
         container, entries = self._entries(item)
+        self._check_fields(container, (*set, *append))
         for name in remove:
             entries.pop(self._key(name), None)
         for name, value in set.items():
@@ -60,6 +61,12 @@ class Edit:
             entries[key] = self._appended(name, entries.get(key), added)
         size = written_length(container, map(len, entries), [_length(part.node) for part in entries.values()])
         return self._encoding.map_of(container, entries, size), size
+
+    def _check_fields(self, container: Container, names: Iterable[str]) -> None:
+        entry = self._packer.entry(container.prefix) if container.tag else None
+        unknown = [name for name in names if entry is not None and entry.only_fields and name not in entry.only_fields]
+        if entry is not None and unknown:
+            raise ConfigError(f"{entry.name} has no field {', '.join(map(repr, unknown))}")
 
     def _key(self, name: Any) -> bytes:
         if not isinstance(name, str):

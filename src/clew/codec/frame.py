@@ -56,7 +56,8 @@ def unseal(frame: bytes) -> bytes:
                 return zstd.decompress(content)
             except zstd.ZstdError as error:
                 raise CorruptRecordError(f"a stored record can't be decompressed: {error}") from error
-    elif kind >> 4 > VERSION:
+    elif kind >> 4 > VERSION and zlib.crc32(content, zlib.crc32(frame[1:2])) == checksum:
+        # Whole, so it is not a damaged byte that looks like a version. The header stays the same in all versions.
         raise SchemaVersionError(
             f"a stored record has format {kind >> 4}; this Clew reads up to {VERSION}: upgrade clew"
         )

@@ -8,6 +8,7 @@ tool puts into a state can be mistaken for one.
 from __future__ import annotations
 
 import enum
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -19,8 +20,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 import ormsgpack
 
-from clew.codec.nodes import DICT, MAP, Container
-from clew.codec.registry import Record, Registry, is_saveable_class
+from clew.codec.nodes import ARRAY, DICT, MAP, Container, header
+from clew.codec.registry import Entry, Record, Registry, is_saveable_class
 from clew.errors import CorruptRecordError, UnsupportedTypeError
 
 MAX_DEPTH = 200
@@ -61,6 +62,8 @@ _OPTIONS: Final = (
     | ormsgpack.OPT_PASSTHROUGH_UUID
     | ormsgpack.OPT_PASSTHROUGH_BIG_INT
 )
+_nesting: Final = threading.local()
+"""How many extensions inside each other are being packed: each is a call of its own, which the C encoder does not count."""
 _Path = tuple[str, ...]
 ExtHook = Callable[[int, memoryview], Any]
 
@@ -77,6 +80,9 @@ class Packer:
         try:
             return ormsgpack.packb(obj, self._extend, _OPTIONS)
         except (TypeError, RecursionError):
+            if getattr(_nesting, "depth", 0):
+                # Inside an extension: the walk below begins at the top, where the whole path is known.
+                raise
             # Keys that are not text, or something that can't be saved: a walk in Python handles the one and finds the other.
             try:
                 return ormsgpack.packb(self._lower(obj, (name,), set()), self._extend, _OPTIONS)
@@ -131,9 +137,14 @@ class Packer:
 
     def build(self, packed_name: bytes, fields: dict[str, Any]) -> Any:
         """The object of the class with this (packed) name, or a Record if the name is not registered."""
-        name = msgspec.msgpack.decode(packed_name, type=str)
-        entry = self._registry.by_name(name)
-        return Record(name, fields) if entry is None else entry.put_together(fields)
+        entry = self.entry(packed_name)
+        if entry is None:
+            return Record(msgspec.msgpack.decode(packed_name, type=str), fields)
+        return entry.put_together(fields)
+
+    def entry(self, packed_name: bytes) -> Entry | None:
+        """How objects of the class with this (packed) name are made, if it is registered."""
+        return self._registry.by_name(msgspec.msgpack.decode(packed_name, type=str))
 
     def _extend(self, obj: Any) -> ormsgpack.Ext:
         cls = type(obj)
@@ -141,19 +152,24 @@ class Packer:
         if scalar is not None:
             tag, to_bytes = scalar
             return ormsgpack.Ext(tag, to_bytes(obj))
-        tag, content = self._content(obj)
-        return ormsgpack.Ext(tag, content if isinstance(content, bytes) else self.pack(content))
+        depth = getattr(_nesting, "depth", 0)
+        if depth >= MAX_DEPTH:
+            raise UnsupportedTypeError(f"nests deeper than {MAX_DEPTH} levels")
+        _nesting.depth = depth + 1
+        try:
+            return ormsgpack.Ext(*self._content(obj))
+        finally:
+            _nesting.depth = depth
 
-    def _content(self, obj: Any) -> tuple[Tag, Any]:
-        """What the extension for a container or a class holds, not yet packed (a record: packed)."""
+    def _content(self, obj: Any) -> tuple[Tag, bytes]:
+        """The extension for a container or an object of a class."""
         cls = type(obj)
         items = _ITEMS.get(cls)
         if items is not None:
             tag, listed = items
             if tag in (Tag.SET, Tag.FROZENSET):
-                # A set has no order of its own: the same set must always become the same bytes.
-                return tag, sorted(listed(obj), key=self.pack)
-            return tag, listed(obj)
+                return tag, _packed_set(map(self.pack, obj))
+            return tag, self.pack(listed(obj))
         if cls is Record:
             return Tag.RECORD, ormsgpack.packb(obj.type_name) + self.pack(dict(obj.fields))
         entry = self._registry.by_class(cls)
@@ -195,7 +211,7 @@ class Packer:
                 items = items[1]
             lowered = [self._lower(item, (*path, f"[{n}]"), above) for n, item in enumerate(items)]
             if tag in (Tag.SET, Tag.FROZENSET):
-                lowered.sort(key=self.pack)
+                return ormsgpack.Ext(tag, _packed_set(map(self._packed, lowered)))
             return ormsgpack.Ext(tag, self._packed([obj.maxlen, lowered] if tag is Tag.DEQUE else lowered))
         name, fields = self._taken_apart(obj, path)
         lowered_fields = {field: self._lower(value, (*path, f".{field}"), above) for field, value in fields.items()}
@@ -223,6 +239,12 @@ class Packer:
         if entry is None:
             raise UnsupportedTypeError(f"{_spelled(path)}: {_why_not(obj)}", path=_spelled(path), type=type(obj))
         return entry.name, entry.take_apart(obj)
+
+
+def _packed_set(members: Iterable[bytes]) -> bytes:
+    # A set has no order of its own: the same set must always become the same bytes.
+    ordered = sorted(members)
+    return header(ARRAY, len(ordered)) + b"".join(ordered)
 
 
 def _why_not(obj: Any) -> str:

@@ -22,7 +22,7 @@ _UNSET_FIELDS = "\0unset"
 """Where a pydantic model's record keeps the names of the fields that were left at their defaults."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Record(Mapping[str, Any]):
     """An object of a class that is not registered in this process: its class's name and its fields.
 
@@ -32,6 +32,11 @@ class Record(Mapping[str, Any]):
     type_name: str
     fields: Mapping[str, Any]
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self.type_name == other.type_name and self.fields == other.fields
+
     def __getitem__(self, name: str) -> Any:
         return self.fields[name]
 
@@ -40,6 +45,10 @@ class Record(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.fields)
+
+    def __hash__(self) -> int:
+        # Fields may hold what has no hash; names are enough to be a key.
+        return hash((self.type_name, *sorted(self.fields)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,8 @@ class Entry:
     put_together: Callable[[Fields], Any]
     has_fields: bool
     """Whether what it is taken apart into are fields that an edit may set."""
+    only_fields: frozenset[str] | None = None
+    """The only ones that an object can have, if that is known."""
 
 
 class Registry:
@@ -158,7 +169,14 @@ def _entry(name: str, cls: type) -> Entry:
                     object.__setattr__(obj, field, default())
             return obj
 
-    return Entry(name=name, cls=cls, take_apart=take_apart, put_together=put_together, has_fields=True)
+    return Entry(
+        name=name,
+        cls=cls,
+        take_apart=take_apart,
+        put_together=put_together,
+        has_fields=True,
+        only_fields=frozenset(names),
+    )
 
 
 def _pydantic_entry(name: str, cls: Any) -> Entry:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, Literal
 
 import msgspec
@@ -50,6 +50,8 @@ def write_row(first: int, values: Sequence[Value]) -> ValueRow:
 
 def merge_rows(rows: Sequence[ValueRow], *, level: int) -> ValueRow:
     """One row in the place of neighbouring ones. The numbers of the values stay."""
+    if any(one.end != other.first for one, other in pairwise(rows)):
+        raise ValueError("only rows that lie side by side can be merged")
     values = [value for row in rows for value in OpenRow(row).contents()]
     return _row(rows[0].first, values, b"".join([row.digests for row in rows]), level=level)
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clew.codec.cutting import written_length
 from clew.codec.decode import Decoding
-from clew.codec.edit import Edit, needed_to_edit
+from clew.codec.edit import Edit, covers_of, needed_to_edit
 from clew.codec.encode import Encoding, Part
 from clew.codec.frame import seal, unseal
 from clew.codec.index import Memo, ThreadIndex, View
@@ -85,6 +85,10 @@ class StateCodec:
     def needed_to_edit(self, body: bytes) -> tuple[Range, ...]:
         """The values that `edit` has to read; nearly always none."""
         return needed_to_edit(unseal(body))
+
+    def covers(self, body: bytes) -> tuple[Range, ...]:
+        """The values that `body` refers to. Raises CorruptRecordError if it is damaged."""
+        return covers_of(unseal(body))
 
     def decode(self, body: bytes, rows: OpenRows) -> Any:
         """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""

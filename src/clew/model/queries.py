@@ -83,7 +83,8 @@ class MessageQuery(Struct, frozen=True, kw_only=True):
 
 
 class ThreadQuery(Struct, frozen=True, kw_only=True):
-    """Threads of a user, the newest activity first. `thread_id` asks for one; `search` is folded text to find."""
+    """Threads of a user, the newest activity first. `thread_id` asks for one; `search` is folded text to find in the thread's
+    `text` or in its folded id."""
 
     user: User
     thread_id: str | None = None

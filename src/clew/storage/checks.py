@@ -47,7 +47,8 @@ def check_new_owner(owner: str | None, commit: Commit) -> None:
 def check_basis(now: Basis | None, commit: Commit) -> None:
     """That the thread (`None`: there is none) is still the one that the commit's references rely on."""
     basis, thread_id = commit.basis, commit.thread_id
-    if basis is None:
+    if basis is None or (now is None and commit.remove and commit.remove.thread):
+        # A deletion that comes again, because its answer was lost, finds what it wants.
         return
     if now is None or now.incarnation != basis.incarnation:
         raise ThreadDeletedError(f"thread {thread_id!r} was deleted after it was read", thread_id=thread_id)

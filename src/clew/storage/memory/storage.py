@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from clew.errors import ClewError, ConflictError
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.config import ANY_USER, User
+from clew.model.message import folded
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -242,7 +243,8 @@ class MemoryStorage:
             else:
                 thread = self._visible(query.thread_id, query.user)
                 found = [thread] if thread else []
-            found = [thread for thread in found if (query.search or "") in thread.text]
+            needle = query.search or ""
+            found = [thread for thread in found if needle in thread.text or needle in folded(thread.thread_id)]
             found.sort(key=lambda thread: (thread.updated_at, thread.ordinal), reverse=True)
             return [thread.record() for thread in found[query.offset : _stop(query)]]
 

@@ -13,6 +13,7 @@ from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Commit, Removal
 from clew.model.config import ANY_USER
+from clew.model.message import folded
 from clew.model.records import Basis
 from clew.storage.checks import (
     adds,
@@ -34,7 +35,7 @@ from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
 from clew.storage.sqlite.indexing import MessageIndex
 from clew.storage.sqlite.many import Column, ManyRows
-from clew.storage.sqlite.packing import micros, moment, pack_ranges
+from clew.storage.sqlite.packing import micros, moment, pack_ranges, text_bytes
 from clew.storage.sqlite.removing import new_log, remove, remove_thread, rows_to_drop, shared_before
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id
@@ -353,7 +354,9 @@ class Applier:
         if log_no is None:
             log_no = new_log(self.connection, None)
         incarnation = new_id()
-        fields = (commit.thread_id, owner, log_no, incarnation, at, at)
+        search = folded(commit.thread_id)
+        folded_id = None if search == commit.thread_id else text_bytes(search)
+        fields = (commit.thread_id, owner, log_no, incarnation, at, at, folded_id)
         number = self._execute(_SQL["add_thread"], fields).lastrowid
         assert number is not None
         self._execute(_SQL["give_log"], (number, log_no))

@@ -33,7 +33,11 @@ def text_bytes(text: str) -> bytes:
 
 
 def bytes_text(stored: bytes) -> str:
-    return stored.decode("utf-8", "surrogatepass")
+    """What `text_bytes` was given; of damaged text, what is left."""
+    try:
+        return stored.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return stored.decode("utf-8", "replace")
 
 
 def pack_ranges(ranges: Iterable[Range]) -> bytes:

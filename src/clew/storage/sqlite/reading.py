@@ -135,8 +135,16 @@ def _checkpoint(row: tuple[Any, ...]) -> CheckpointRecord:
         size=size,
         metadata=metadata,
         body=body,
-        covers=unpack_ranges(covers) if covers else (),
+        covers=_covers(covers) if covers else (),
     )
+
+
+def _covers(packed: bytes) -> tuple[Range, ...]:
+    try:
+        return unpack_ranges(packed)
+    except ValueError:
+        # Damaged: whoever needs the values finds them missing, and says whose they are. The other checkpoints are read.
+        return ()
 
 
 def values(connection: sqlite3.Connection, query: ValueQuery) -> ValuePage:

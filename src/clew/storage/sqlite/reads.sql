@@ -90,17 +90,20 @@ ORDER BY message_index.rowid
 -- name: one_thread
 SELECT {columns} FROM threads LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
 WHERE thread_id = :id AND (:any OR user_id IS NULL OR user_id = :user)
-  AND (:search IS NULL OR instr(threads.text, :search) > 0)
+  AND (:search IS NULL OR instr(threads.text, :search) > 0
+    OR instr(coalesce(folded_id, CAST(thread_id AS BLOB)), :search) > 0)
 LIMIT :limit OFFSET :offset
 
 -- name: threads_of_user
 SELECT {columns} FROM threads INDEXED BY threads_by_user LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
-WHERE user_id IS :user AND (:search IS NULL OR instr(threads.text, :search) > 0)
+WHERE user_id IS :user AND (:search IS NULL OR instr(threads.text, :search) > 0
+    OR instr(coalesce(folded_id, CAST(thread_id AS BLOB)), :search) > 0)
 ORDER BY updated_at DESC, threads.thread_no DESC LIMIT :limit OFFSET :offset
 
 -- name: threads_of_all
 SELECT {columns} FROM threads INDEXED BY threads_by_time LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
-WHERE (:search IS NULL OR instr(threads.text, :search) > 0)
+WHERE (:search IS NULL OR instr(threads.text, :search) > 0
+    OR instr(coalesce(folded_id, CAST(thread_id AS BLOB)), :search) > 0)
 ORDER BY updated_at DESC, threads.thread_no DESC LIMIT :limit OFFSET :offset
 
 -- name: totals_by_thread

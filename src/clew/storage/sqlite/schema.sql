@@ -20,6 +20,7 @@ CREATE TABLE threads (
     run_id TEXT,
     forked_thread TEXT,
     forked_checkpoint TEXT,
+    folded_id BLOB, -- for searching; NULL if it is the id itself
     text BLOB NOT NULL,
     data BLOB NOT NULL
 ) STRICT;

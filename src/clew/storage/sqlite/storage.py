@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple, cast
+from typing import TypeVar, TypeVarTuple, cast, get_args
 
 from clew.errors import ClewError, ConfigError, StorageError
 from clew.model.commit import Applied, Commit
@@ -71,6 +71,8 @@ class SQLiteStorage:
         name = os.fspath(path)
         if name in ("", ":memory:") or name.startswith("file:"):
             raise ConfigError(f"{name!r} is not the path of a file; for a store in memory use MemoryStorage")
+        if synchronous not in get_args(Synchronous):
+            raise ConfigError(f"synchronous must be one of {', '.join(get_args(Synchronous))}, not {synchronous!r}")
         self.path = str(Path(name).absolute())
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = busy_timeout

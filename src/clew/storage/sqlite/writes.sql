@@ -9,8 +9,8 @@ FROM threads WHERE thread_id = ?
 -- name: add_thread
 INSERT INTO threads (thread_no, thread_id, user_id, log_no, incarnation, epoch, next_value, sequence, next_message,
                      message_count, indexed_messages, checkpoint_count, size, created_at, updated_at, run_id,
-                     forked_thread, forked_checkpoint, text, data)
-VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, NULL, NULL, NULL, x'', x'')
+                     forked_thread, forked_checkpoint, folded_id, text, data)
+VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, NULL, NULL, NULL, ?, x'', x'')
 
 -- name: change_threads
 UPDATE threads SET user_id = column1, log_no = column2, epoch = column3, next_value = column4, sequence = column5,
