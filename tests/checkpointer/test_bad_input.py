@@ -286,8 +286,6 @@ def test_a_state_may_nest_a_hundred_levels(checkpointer, wrap):
     assert checkpointer.get_state("t") == state
 
 
-
-
 @pytest.mark.parametrize(
     ("wrap", "depth"),
     [

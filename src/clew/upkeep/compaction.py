@@ -53,14 +53,16 @@ def rows_to_merge(rows: Sequence[ValueRow], loose: Sequence[int], fixed_before: 
 def merged(rows: Sequence[ValueRow], fixed_before: int) -> Iterator[tuple[ValueRow, int]]:
     """Rows to put in the place of neighbouring ones, each as large as is good to read, with how many rows it replaces.
 
-    A damaged row stays where it is, and keeps its neighbours from being merged with it.
+    One by itself is replaced if it gets clearly smaller. A damaged row stays where it is, and keeps its neighbours
+    from being merged with it.
     """
     for group in _groups([row for row in rows if row.first >= fixed_before]):
-        if len(group) > 1:
-            try:
-                yield merge_rows(group, level=LEVEL), len(group)
-            except CorruptRecordError:
-                continue
+        try:
+            row = merge_rows(group, level=LEVEL)
+        except CorruptRecordError:
+            continue
+        if len(group) > 1 or len(row.data) < 0.95 * len(group[0].data):
+            yield row, len(group)
 
 
 @dataclass(slots=True)

@@ -25,6 +25,8 @@ Args = TypeVarTuple("Args")
 
 IDLE_READERS = 8
 _OLDEST = (3, 37, 0)
+_PAGE_SIZE = 2048
+"""Half of SQLite's own choice: an empty store and the ends of many small tables take half the space, and nothing is slower."""
 _WAL_BYTES_KEPT = 64 << 20
 
 _ADVICE: dict[int, tuple[type[ClewError], str]] = {
@@ -170,6 +172,7 @@ class Connections:
             raise StorageError(message, found=sqlite3.sqlite_version, needed=needed)
         if schema.check(connection, self.path) == 0:
             # Only an empty file takes this. It costs 2% of what is written, and lets `reclaim` shrink the file bit by bit.
+            connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._use_wal(connection)
         if schema.check(connection, self.path) < schema.VERSION:

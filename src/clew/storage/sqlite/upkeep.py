@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PAGES = 1_000
 _PAGES_AT_MOST = 8_000
 _PAGES_A_COMMIT = 2
-_PAGE = 4_096
+_PAGE = 2_048
 # A reader that stays holds up the emptying of the log; the writer waits for it no longer than this, and goes on.
 _PATIENCE = 0.05
 _TURN_PATIENCE = 1.0
