@@ -28,6 +28,7 @@ from clew.storage.checks import (
     is_open_to,
     made_checkpoint,
     owner_of_new,
+    parent_gone,
 )
 from clew.storage.protocol import RECEIPTS_KEPT, StaleBasisError
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
@@ -337,12 +338,9 @@ class Applier:
         if new.on_conflict == "reject" and new.parent != head:
             raise head_moved(commit, head)
         if new.parent is not None and new.parent != head and commit.basis is None:
-            known = thread and new.parent not in gone and self._checkpoint_no(thread, new.namespace, new.parent)
-            if not known:
-                message = (
-                    f"thread {commit.thread_id!r}: checkpoint {new.parent!r} is not there (any more); load the head"
-                )
-                raise ConflictError(message, thread_id=commit.thread_id, expected=new.parent, actual=head)
+            kept = None if removal.state or new.parent in gone else thread
+            if kept is None or not self._checkpoint_no(kept, new.namespace, new.parent):
+                raise parent_gone(commit, head)
         return new.parent
 
     def _checkpoint_no(self, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
