@@ -7,12 +7,10 @@ from typing import Any
 
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.core import checked_limit, checked_search
-from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import listed_message, message_of, message_records
 from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, CorruptRecordError
-from clew.ids import new_id
-from clew.model.commit import Commit, Removal
+from clew.model.commit import Removal
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.message import Message
 from clew.model.queries import MessageQuery
@@ -38,16 +36,7 @@ class MessageMethods(Saving):
         records = message_records(self._codec, messages, metadata, address.run_id)
         if not records:
             return
-        await self._apply_plain(
-            Commit(
-                commit_id=new_id(),
-                thread_id=address.thread_id,
-                user=address.user,
-                at=self._clock.now(),
-                fence=held_token(self, address.thread_id),
-                messages=records,
-            )
-        )
+        await self._apply_plain(self._plain_commit(address, messages=records))
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
         """One message, or `None`."""

@@ -266,16 +266,17 @@ class Saving(Core):
         return (await self._try(lambda: self._storage.values(query))).rows
 
     async def _remove(self, address: Address, removal: Removal) -> Applied:
-        return await self._apply_plain(self._removal(address, removal))
+        return await self._apply_plain(self._plain_commit(address, remove=removal))
 
-    def _removal(self, address: Address, removal: Removal) -> Commit:
+    def _plain_commit(self, address: Address, **content: Any) -> Commit:
+        """A commit that brings no values."""
         return Commit(
             commit_id=new_id(),
             thread_id=address.thread_id,
             user=address.user,
             at=self._clock.now(),
             fence=held_token(self, address.thread_id),
-            remove=removal,
+            **content,
         )
 
 

@@ -44,7 +44,7 @@ class StateMethods(Saving):
         await self._save(address, partial(self._codec.encode, state, namespace=address.namespace), new)
         return state
 
-    async def aget_state(self, config: Config | str) -> Any | None:
+    async def aget_state(self, config: Config | str) -> Any:
         """The state at the head, or at the config's `checkpoint_id`; `None` if there is none."""
         loaded = await self._load(read_config(config))
         return None if loaded is None else loaded[1]

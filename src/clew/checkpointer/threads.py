@@ -8,12 +8,10 @@ from typing import Any
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.cache import Key
 from clew.checkpointer.core import checked_limit, checked_search
-from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import thread_data, thread_info, thread_text
 from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, PermissionDeniedError
-from clew.ids import new_id
-from clew.model.commit import Commit, Removal, ThreadFields
+from clew.model.commit import Removal, ThreadFields
 from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, read_user, user_of
 from clew.model.queries import ThreadQuery
 from clew.model.records import ThreadRecord
@@ -41,22 +39,15 @@ class ThreadMethods(Saving):
                 f"only clew.ANY_USER may give thread {address.thread_id!r} to another user",
                 thread_id=address.thread_id,
             )
+        # Packing first, so that text that can't be stored is refused with its path.
         data = thread_data(self._codec, info)
-        await self._apply_plain(
-            Commit(
-                commit_id=new_id(),
-                thread_id=address.thread_id,
-                user=address.user,
-                at=self._clock.now(),
-                fence=held_token(self, address.thread_id),
-                thread=ThreadFields(
-                    text=thread_text(info),
-                    data=data,
-                    run_id=address.run_id if info.run_id is None else checked_text("run_id", info.run_id),
-                    user_id=owner if isinstance(owner, str) else await self._owner(address),
-                ),
-            )
+        fields = ThreadFields(
+            text=thread_text(info),
+            data=data,
+            run_id=address.run_id if info.run_id is None else checked_text("run_id", info.run_id),
+            user_id=owner if isinstance(owner, str) else await self._owner(address),
         )
+        await self._apply_plain(self._plain_commit(address, thread=fields))
 
     async def aget_thread(self, config: Config | str) -> ThreadInfo | None:
         """The thread's description, head and counts, or `None`."""
@@ -89,7 +80,7 @@ class ThreadMethods(Saving):
         """
         address = read_config(config)
         # Without a basis: a deletion that comes again finds nothing, and that is what it wants.
-        await self._apply(self._removal(address, Removal(thread=True)))
+        await self._apply(self._plain_commit(address, remove=Removal(thread=True)))
         self._forget(address)
 
     aget_threads = alist_threads
@@ -106,7 +97,7 @@ class ThreadMethods(Saving):
         packed = self._codec.pack(state, name="state")
         self._cache.put(_cache_key(address), packed, await self._version(address))
 
-    async def aget_state_cache(self, config: Config | str) -> Any | None:
+    async def aget_state_cache(self, config: Config | str) -> Any:
         """The cached state, or `None` if there is none, it is too old, or the thread was saved since by any process."""
         address = read_config(config)
         packed = self._cache.get(_cache_key(address), await self._version(address))

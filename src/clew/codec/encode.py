@@ -8,7 +8,7 @@ with the memo of the last save (a list that only grew is one comparison), else b
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -311,33 +311,34 @@ def _window(old: bytes, ends: list[int], item: bytes, start: int, count: int) ->
 
 def _common_prefix(one: bytes, at: int, other: bytes, offset: int) -> int:
     """How many bytes `one` from `at` and `other` from `offset` have in common."""
-    length = min(len(one) - at, len(other) - offset)
-    step, same = 1 << 16, 0
-    while same < length:
-        width = min(step, length - same)
-        if one[at + same : at + same + width] == other[offset + same : offset + same + width]:
-            same += width
-        elif width == 1:
-            break
-        else:
-            step = max(width // 2, 1)
-    return same
+
+    def same(low: int, high: int) -> bool:
+        return one[at + low : at + high] == other[offset + low : offset + high]
+
+    return _extent(min(len(one) - at, len(other) - offset), same)
 
 
 def _common_suffix(one: bytes, at: int, other: bytes, offset: int) -> int:
     """How many bytes at the ends of `one` (after `at`) and `other` (after `offset`) are the same."""
-    length = min(len(one) - at, len(other) - offset)
-    step, same = 1 << 16, 0
-    while same < length:
-        width = min(step, length - same)
-        here, there = len(one) - same, len(other) - same
-        if one[here - width : here] == other[there - width : there]:
-            same += width
+
+    def same(low: int, high: int) -> bool:
+        return one[len(one) - high : len(one) - low] == other[len(other) - high : len(other) - low]
+
+    return _extent(min(len(one) - at, len(other) - offset), same)
+
+
+def _extent(length: int, same: Callable[[int, int], bool]) -> int:
+    """Up to where two things of `length` are the same, by comparing ever smaller stretches once one differs."""
+    step, extent = 1 << 16, 0
+    while extent < length:
+        width = min(step, length - extent)
+        if same(extent, extent + width):
+            extent += width
         elif width == 1:
             break
         else:
-            step = max(width // 2, 1)
-    return same
+            step = width // 2
+    return extent
 
 
 def _header_growth(old: Sequence, added: int) -> int:
