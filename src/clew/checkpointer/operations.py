@@ -81,7 +81,7 @@ class OperationMethods(Sweeping):
             raise ConfigError(f"acleanup takes a clew.RetentionPolicy, not {type(policy).__name__}")
         threads = checkpoints = size = 0
         async for record in self._each_thread(config, progress):
-            gone = due(await self._checkpoints(record, detail="body"), policy, self._clock.now())
+            gone = due((await self._checkpoint_page(record, detail="body")).checkpoints, policy, self._clock.now())
             if not gone:
                 continue
             threads += 1
@@ -170,8 +170,10 @@ class OperationMethods(Sweeping):
             threads += 1
             if wrong := thread_info(self._codec, record).metadata.get(DAMAGED):
                 damage.append(Damage(thread_id=record.thread_id, problem=wrong))
-            rows = OpenRows((await self._value_rows(record)).rows)
-            for checkpoint in await self._checkpoints(record, detail="body"):
+            # In one read, so that what is saved or cleaned up meanwhile does not look like damage.
+            page = await self._checkpoint_page(record, detail="state")
+            rows = OpenRows(page.rows)
+            for checkpoint in page.checkpoints:
                 checkpoints += 1
                 damage += self._damage_of(record.thread_id, checkpoint, rows)
             for _, problem in await self._readable_messages(address_of(record)):

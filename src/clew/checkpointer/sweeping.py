@@ -10,8 +10,8 @@ from clew.errors import ConflictError, CorruptRecordError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
 from clew.model.config import ANY_USER, Address, Config, User, read_config
-from clew.model.queries import CheckpointQuery, Detail, ThreadQuery, ValuePage, ValueQuery
-from clew.model.records import CheckpointRecord, ThreadRecord
+from clew.model.queries import CheckpointPage, CheckpointQuery, Detail, ThreadQuery, ValuePage, ValueQuery
+from clew.model.records import ThreadRecord
 from clew.model.reports import Progress
 from clew.upkeep import compaction
 
@@ -52,7 +52,7 @@ class Sweeping(Saving):
     async def _collect(self, record: ThreadRecord) -> None:
         """Take values out of the thread's log that none of its checkpoints needs."""
         page = await self._value_rows(record)
-        checkpoints = await self._checkpoints(record, detail="body")
+        checkpoints = (await self._checkpoint_page(record, detail="body")).checkpoints
         try:
             needed = [each for checkpoint in checkpoints for each in self._codec.covers(checkpoint.body)]
         except CorruptRecordError:
@@ -76,9 +76,9 @@ class Sweeping(Saving):
         # Dated like the thread's last activity: maintenance does not bring it to the top of its owner's list.
         return Commit(commit_id=new_id(), thread_id=record.thread_id, user=ANY_USER, at=record.updated_at, **content)
 
-    async def _checkpoints(self, record: ThreadRecord, *, detail: Detail = "info") -> tuple[CheckpointRecord, ...]:
+    async def _checkpoint_page(self, record: ThreadRecord, *, detail: Detail) -> CheckpointPage:
         query = CheckpointQuery(thread_id=record.thread_id, user=ANY_USER, namespace=None, limit=None, detail=detail)
-        return (await self._try(lambda: self._storage.checkpoints(query))).checkpoints
+        return await self._try(lambda: self._storage.checkpoints(query))
 
     async def _value_rows(self, record: ThreadRecord) -> ValuePage:
         query = ValueQuery(thread_id=record.thread_id, user=ANY_USER, data=True)

@@ -1,7 +1,7 @@
-"""The contract of a storage: thirteen operations, and what each promises.
+"""The contract of a storage: twelve operations, and what each promises.
 
-Whoever writes a storage implements `Storage` and subclasses `clew.testing.StorageContract`; the suite is the
-definition, this page is its summary.
+Whoever writes a storage implements `Storage` and subclasses `clew.testing.StorageContract` (or `DurableStorageContract`);
+the suite is the definition, this page is its summary.
 
 **Commits.** `apply` takes commits of any threads and gives one outcome for each, in order: an `Applied`, or the
 `ClewError` that kept this one from being applied. Each is atomic by itself; one that fails leaves no trace and does not
@@ -10,7 +10,8 @@ touch the others. A failure of the storage as a whole is raised instead. For one
 1. *Owner.* A thread that has an owner takes commits only of that user or of `ANY_USER`: else PermissionDeniedError.
    A new thread belongs to the commit's user (nobody, if that is `None` or `ANY_USER`).
 2. *Receipt.* A `commit_id` that was applied to this thread before is not applied again; the outcome says `repeated`.
-   Receipts of commits with a checkpoint are kept for good, of others for at least the thread's next 256 commits.
+   Receipts of commits with a checkpoint are kept as long as the thread lives, of others for its last 256 commits at least.
+   A repeated outcome does not tell what was removed.
 3. *Basis.* If given, the thread must exist in that incarnation, else ThreadDeletedError; the epoch must be the
    same, else StaleBasisError. `values.first` must be the thread's next value number (0 in a new thread), else
    StaleBasisError.
@@ -20,14 +21,23 @@ touch the others. A failure of the storage as a whole is raised instead. For one
    sequence is not `remove.as_of` any more: StaleBasisError.
 6. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict: ConflictError.
    A commit without a basis whose parent is not there: ConflictError too.
-   An id that exists in the namespace is replaced in its place: same sequence, same parent.
+   An id that exists in the namespace is replaced in its place: same sequence, same parent, no conflict; its time and that
+   of messages which come with it are the commit's.
 7. *Attachments* replace those with the same key, or with `keep_attachments` leave them as they are.
 8. *Messages* with a known id are replaced in their place; others go to the end.
 9. *Thread* replaces the describing fields. Only `ANY_USER` may change an owner: else PermissionDeniedError.
 
-A commit that only removes does not create a thread. All times come from the commit; the order never does.
+A commit that only removes does not create a thread. All times come from the commit; the order never does. One commit counts
+the thread's sequence up by one, and its epoch by at most one.
 
-**Queries** see everything acknowledged before they began, and answer with nothing for a thread of another user.
+**Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`. Its copy of the checkpoint
+is number 1, and so are the messages that it brings: those added to the source up to the checkpoint. Shared values don't count
+for the fork's size. What a fork needs is `fixed_before` in its source, until the fork is deleted or cleared.
+
+**Owners.** A thread that nobody owns can be read and written by everybody who knows its id, and is listed under `None` only.
+
+**Queries** see everything acknowledged before they began, each one unchanging view, and answer with nothing for a thread of
+another user. An unknown `before` finds nothing. In `stats`, the bytes of a day are bodies, metadata and messages.
 """
 
 from __future__ import annotations
