@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -43,6 +43,12 @@ class Raw:
         self.connection.execute("PRAGMA journal_mode=WAL")
         self.connection.execute("PRAGMA synchronous=FULL")
         self.connection.execute("CREATE TABLE raw (id INTEGER PRIMARY KEY, data BLOB)")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
 
     def insert(self, data: bytes) -> None:
         self.connection.execute("INSERT INTO raw (data) VALUES (?)", (data,))
@@ -86,10 +92,9 @@ def stored_bytes(folder: Path, turns: int, report: Report) -> list[Figure]:
 def one_save(folder: Path, turns: int, rounds: int, report: Report) -> list[Figure]:
     """A save at the end of a long conversation against one INSERT of 1 KB plus one encoding of the state."""
     said = messages(turns + rounds + 10)
-    raw = Raw(folder / "raw-save.db")
     kilobyte = msgspec.msgpack.encode(said[:2])[:1024].ljust(1024, b"x")
     spy = _Written()
-    with clew.SQLiteCheckpointer(folder / "save.db") as checkpointer:
+    with clew.SQLiteCheckpointer(folder / "save.db") as checkpointer, Raw(folder / "raw-save.db") as raw:
         checkpointer.put_state("t", {"messages": said[: 2 * turns]})
         spy.watch(checkpointer)
 
@@ -132,7 +137,6 @@ def many_savers(folder: Path, savers: int, turns: int, rounds: int, report: Repo
     """Saves a second of many conversations at once in one process, against one INSERT per commit."""
     said = [messages(turns, seed) for seed in range(savers)]
     kilobyte = b"x" * 1024
-    raw = Raw(folder / "raw-many.db")
 
     async def saves(checkpointer: clew.BaseCheckpointer, label: str) -> float:
         async def converse(number: int) -> None:
@@ -143,7 +147,7 @@ def many_savers(folder: Path, savers: int, turns: int, rounds: int, report: Repo
         await asyncio.gather(*[converse(number) for number in range(savers)])
         return savers * turns / (time.perf_counter() - begun)
 
-    async def run() -> tuple[list[float], list[float]]:
+    async def run(raw: Raw) -> tuple[list[float], list[float]]:
         ours, theirs = [], []
         async with clew.SQLiteCheckpointer(folder / "many.db") as checkpointer:
             await saves(checkpointer, "warm-up")
@@ -156,7 +160,8 @@ def many_savers(folder: Path, savers: int, turns: int, rounds: int, report: Repo
                 ours.append(await saves(checkpointer, str(number)))
         return ours, theirs
 
-    ours, theirs = asyncio.run(run())
+    with Raw(folder / "raw-many.db") as raw:
+        ours, theirs = asyncio.run(run(raw))
     ratios = sorted(mine / other for mine, other in zip(ours, theirs, strict=True))
     how = f"{max(ours):,.0f} saves/s at best against {max(theirs):,.0f} INSERTs/s; ratios {ratios[0]:.1f} to {ratios[-1]:.1f}"
     return [Figure(f"{savers} savers at once", ratios[len(ratios) // 2], 3.0, how, at_least=True)]
@@ -165,9 +170,8 @@ def many_savers(folder: Path, savers: int, turns: int, rounds: int, report: Repo
 def one_load(folder: Path, turns: int, rounds: int, report: Report) -> list[Figure]:
     """Loading the head of a long thread against reading and decoding one row of that size."""
     said = messages(turns)
-    raw = Raw(folder / "raw-load.db")
-    raw.insert(msgspec.msgpack.encode({"messages": said}))
-    with clew.SQLiteCheckpointer(folder / "load.db") as writer:
+    with clew.SQLiteCheckpointer(folder / "load.db") as writer, Raw(folder / "raw-load.db") as raw:
+        raw.insert(msgspec.msgpack.encode({"messages": said}))
         for turn in range(1, turns + 1):
             writer.put_state("t", {"messages": said[: 2 * turn]})
             report(f"one load: saved turn {turn}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
@@ -18,6 +20,10 @@ from clew.errors import (
     TransientStorageError,
 )
 from clew.storage.sqlite import schema
+
+if (3, 12) <= sys.version_info < (3, 12, 4):
+    # These take `?1` for a named parameter and warn when it is given by position; the versions after them don't.
+    warnings.filterwarnings("ignore", "Binding .* is a named parameter", DeprecationWarning, r"clew\.storage\.sqlite")
 
 Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
 Result = TypeVar("Result")
