@@ -30,9 +30,9 @@ touch the others. A failure of the storage as a whole is raised instead. For one
 A commit that only removes does not create a thread. All times come from the commit; the order never does. One commit counts
 the thread's sequence up by one, and its epoch by at most one.
 
-**Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`. Its copy of the checkpoint
-is number 1, and so are the messages that it brings: those added to the source up to the checkpoint. Shared values don't count
-for the fork's size. What a fork needs is `fixed_before` in its source, until the fork is deleted or cleared.
+**Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`. Its copy of the
+checkpoint is number 1, and so are the messages that it brings: those added to the source up to the checkpoint. Shared values
+don't count for the fork's size. What a fork needs is `fixed_before` in its source, until the fork is deleted or cleared.
 
 **Owners.** A thread that nobody owns can be read and written by everybody who knows its id, and is listed under `None` only.
 
