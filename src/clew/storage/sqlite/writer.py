@@ -64,6 +64,7 @@ class Writer:
         self._turn = threading.Lock()
         self._upkeep = LogUpkeep(connections, self._turn)
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._arriving: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -73,8 +74,19 @@ class Writer:
         """Have `job` done without blocking the event loop; the future is done when it is, and raises nothing."""
         job.loop = loop = asyncio.get_running_loop()
         job.future = future = loop.create_future()
-        self._enqueue(job)
+        arriving = self._arriving.get(loop)
+        if arriving is None:
+            # Handed over when the loop has run everything that is ready: the writer would only fight with it for the
+            # interpreter until then, and what comes together goes into one transaction.
+            self._arriving[loop] = [job]
+            loop.call_soon(self._hand_over, loop)
+        else:
+            arriving.append(job)
         return future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        for job in self._arriving.pop(loop):
+            self._enqueue(job)
 
     def run(self, job: Job) -> None:
         """Have `job` done while the calling thread waits."""
