@@ -7,7 +7,6 @@ position, where a stretch was replaced by one of the same length.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import marshal
 from collections import Counter, OrderedDict, deque
@@ -19,7 +18,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from clew.codec.alignment import aligned
-from clew.codec.registry import Record
+from clew.codec.registry import Record, fields_of
 from clew.model.diff import Change, Diff, Kind, safe_repr
 
 MAX_DEPTH: Final = 250
@@ -62,15 +61,9 @@ def _shape_of(cls: type) -> _Shape:
 
 
 def _field_names_of(cls: type) -> tuple[str, ...] | None:
-    """The names of the fields of a dataclass, pydantic model, msgspec struct, attrs class or named tuple."""
-    if dataclasses.is_dataclass(cls):
-        return tuple(field.name for field in dataclasses.fields(cls))
-    if isinstance(fields := getattr(cls, "model_fields", None), dict):
-        return tuple(fields)
-    if (attributes := getattr(cls, "__attrs_attrs__", None)) is not None:
-        return tuple(attribute.name for attribute in attributes)
-    names = getattr(cls, "__struct_fields__", None) or (issubclass(cls, tuple) and getattr(cls, "_fields", None))
-    return names if isinstance(names, tuple) else None
+    """The names of the fields of a class that has declared ones."""
+    fields = fields_of(cls)
+    return None if fields is None else tuple(fields)
 
 
 _shape: Final[Callable[[type], _Shape]] = lru_cache(maxsize=1024)(_shape_of)

@@ -128,7 +128,7 @@ register = DEFAULT_REGISTRY.register
 
 def is_saveable_class(cls: type) -> bool:
     """Whether `cls` is of a kind that `register` takes apart by itself."""
-    return _fields_of(cls) is not None or issubclass(cls, enum.Enum)
+    return fields_of(cls) is not None or issubclass(cls, enum.Enum)
 
 
 def _same_class(one: type, other: type) -> bool:
@@ -139,7 +139,7 @@ def _same_class(one: type, other: type) -> bool:
 def _entry(name: str, cls: type) -> Entry:
     if issubclass(cls, enum.Enum):
         return _enum_entry(name, cls)
-    fields = _fields_of(cls)
+    fields = fields_of(cls)
     if fields is None:
         raise ConfigError(
             f"{cls.__qualname__} is not a dataclass, pydantic model, msgspec struct, attrs class, named tuple or enum: "
@@ -213,7 +213,7 @@ def _custom_entry(name: str, cls: type[T], encode: Callable[[T], Any], decode: C
     )
 
 
-def _fields_of(cls: type) -> dict[str, Callable[[], Any] | None] | None:
+def fields_of(cls: type) -> dict[str, Callable[[], Any] | None] | None:
     """The fields of `cls` with what makes their default, if it is a class with declared fields."""
     if dataclasses.is_dataclass(cls):
         return {field.name: _dataclass_default(field) for field in dataclasses.fields(cls)}
