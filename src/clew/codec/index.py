@@ -124,6 +124,10 @@ class IndexCache:
     def put(self, thread_id: str, index: ThreadIndex) -> None:
         """Keep `index` as the newest, and drop the oldest ones over the bound (this one too, if it alone is)."""
         weight = index.weight
+        known = self._indexes.get(thread_id)
+        if known is not None and known[0] is index and 0 <= weight - known[1] < known[1] // 8:
+            # Near enough; `get` has made it the newest.
+            return
         with self._lock:
             self.bytes += weight - self._indexes.pop(thread_id, (index, 0))[1]
             self._indexes[thread_id] = index, weight

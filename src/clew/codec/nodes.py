@@ -74,14 +74,16 @@ def pieces_node(length: int, runs: Iterable[Run]) -> bytes:
 
 
 def sequence_node(container: Container, count: int, length: int, *, reach: Runs, spine: Runs, runs: Runs) -> bytes:
-    out = bytearray((container.shape, container.tag))
-    _add_sized(out, container.prefix)
-    _add(out, count)
-    _add(out, length)
-    _add_sized(out, write_runs(reach))
-    _add_sized(out, write_runs(spine))
-    out += write_runs(runs)
-    return extension(NodeTag.SEQUENCE, out)
+    parts = (
+        bytes((container.shape, container.tag)),
+        _sized(container.prefix),
+        varint(count),
+        varint(length),
+        _sized(write_runs(reach)),
+        _sized(write_runs(spine)),
+        write_runs(runs),
+    )
+    return extension(NodeTag.SEQUENCE, b"".join(parts))
 
 
 def read_value(data: memoryview) -> tuple[int, int]:
@@ -118,14 +120,13 @@ def read_sequence(data: memoryview) -> Sequence:
 
 def write_runs(runs: Iterable[Run]) -> bytes:
     """Runs as bytes: how far each is from the end of the one before (forward or back), and its length."""
-    out = bytearray()
+    parts: list[bytes] = []
     end = 0
     for first, count in runs:
         step = first - end
-        _add(out, step << 1 if step >= 0 else -step << 1 | 1)
-        _add(out, count)
+        parts += (varint(step << 1 if step >= 0 else -step << 1 | 1), varint(count))
         end = first + count
-    return bytes(out)
+    return b"".join(parts)
 
 
 def read_runs(data: memoryview) -> Runs:
@@ -164,21 +165,18 @@ def ranges_of(runs: Iterable[Run]) -> tuple[tuple[int, int], ...]:
 def varint(number: int) -> bytes:
     if number < 0x80:
         return _SMALL[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
-    _add(out, number)
-    return bytes(out)
-
-
-def _add(out: bytearray, number: int) -> None:
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
+    return bytes(out)
 
 
-def _add_sized(out: bytearray, data: bytes) -> None:
-    _add(out, len(data))
-    out += data
+def _sized(data: bytes) -> bytes:
+    return varint(len(data)) + data if data else b"\0"
 
 
 def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
@@ -197,7 +195,7 @@ def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
 _SMALL: Final = [bytes([number]) for number in range(0x80)]
 
 
-def extension(tag: int, data: bytes | bytearray) -> bytes:
+def extension(tag: int, data: bytes) -> bytes:
     """A msgpack extension item."""
     size = len(data)
     if size in _FIXED:
