@@ -585,3 +585,21 @@ def test_stats_of_a_user_count_only_theirs(store):
     ]
     assert len(store.stats(ANY_USER).by_thread) == 2
     assert found.stored_bytes > 0
+
+
+def test_reclaiming_has_the_index_forget_what_was_removed(path, monkeypatch):
+    monkeypatch.setattr(indexing, "INDEX_FROM", 0)
+    monkeypatch.setattr(indexing, "INDEX_STEP", 1000)
+    driven = DrivenStorage(lambda: SQLiteStorage(path))
+    secret = "confidential zebra"
+    for name in ("kept", "gone"):
+        text = secret if name == "gone" else "nothing of note"
+        driven.apply(commit(name, messages=[message(f"m{number}", f"{text} {number}") for number in range(300)]))
+    driven.apply(commit("gone", remove=Removal(thread=True)))
+    run_inline(driven.storage.reclaim())
+    with raw(path) as connection:
+        blocks = b"".join(block for (block,) in connection.execute("SELECT block FROM message_index_data"))
+        assert b"zeb" not in blocks
+        assert b"zebra" not in path.read_bytes()
+    assert driven.message_ids("kept", search="of note 29", limit=2) == ["m29", "m290"]
+    driven.close()

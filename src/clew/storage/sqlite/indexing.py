@@ -23,6 +23,9 @@ _CREATE = (
 )
 _ADD = "INSERT INTO message_index (rowid, text) VALUES (?, ?)"
 _DROP = "INSERT INTO message_index (message_index, rowid, text) VALUES ('delete', ?, ?)"
+_MERGE = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
+MERGED_AT_ONCE = 500
+"""How many pages of the index are written in one go when it is tidied."""
 
 
 class MessageIndex:
@@ -71,6 +74,23 @@ class MessageIndex:
             for message_no, text in rows.fetchall():
                 self._execute(_DROP, (message_no, indexable(text)))
         thread.indexed_messages = 0
+
+
+def has_index(connection: sqlite3.Connection) -> bool:
+    """Whether any thread was ever large enough for the index to be made."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'message_index'").fetchone())
+
+
+def begin_tidying(connection: sqlite3.Connection) -> None:
+    """Start to merge the whole index, which is how it forgets the text of messages that were removed."""
+    connection.execute(_MERGE, (-MERGED_AT_ONCE,))
+
+
+def go_on_tidying(connection: sqlite3.Connection) -> bool:
+    """Merge some more of it; whether there may be more to do."""
+    before = connection.total_changes
+    connection.execute(_MERGE, (MERGED_AT_ONCE,))
+    return connection.total_changes - before >= 2
 
 
 def indexable(text: bytes) -> bytes | str:

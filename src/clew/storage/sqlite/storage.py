@@ -30,6 +30,7 @@ from clew.storage.offload import may_block, offload
 from clew.storage.protocol import Capabilities
 from clew.storage.sqlite import reading
 from clew.storage.sqlite.connections import Connections, Synchronous, storage_error
+from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, has_index
 from clew.storage.sqlite.leasing import LeaseRequest
 from clew.storage.sqlite.writer import Job, Writer
 
@@ -157,11 +158,18 @@ class SQLiteStorage:
         await offload(opened.executor, self._reclaim, opened)
 
     def _reclaim(self, opened: _Opened) -> None:
-        """Give free pages back bit by bit, so that commits get through in between, then empty the log."""
+        """Have the index forget what was removed, give free pages back, then empty the log.
+
+        Bit by bit, so that commits get through in between.
+        """
         opened.connections.prepare()
         try:
             connection = opened.connections.open()
             try:
+                if has_index(connection):
+                    opened.writer.exclusive(lambda: begin_tidying(connection))
+                    while opened.writer.exclusive(lambda: go_on_tidying(connection)):
+                        pass
                 while connection.execute("PRAGMA freelist_count").fetchone()[0]:
                     opened.writer.exclusive(lambda: _free_some(connection))
                 opened.writer.exclusive(lambda: _empty_log(connection))

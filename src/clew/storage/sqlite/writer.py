@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
@@ -18,6 +19,7 @@ from clew.storage.sqlite.upkeep import LogUpkeep
 COMMITS_AT_ONCE = 512
 _NO_COMMITS: tuple[Commit, ...] = ()
 
+Result = TypeVar("Result")
 Outcomes = list[Applied | ClewError]
 Call = Callable[[Applier], object]
 
@@ -112,10 +114,10 @@ class Writer:
             self._enqueue(job)
             job.latch.acquire()
 
-    def exclusive(self, work: Callable[[], None]) -> None:
+    def exclusive(self, work: Callable[[], Result]) -> Result:
         """`work()` while nothing is written by this process."""
         with self._turn:
-            work()
+            return work()
 
     def stop(self) -> None:
         """Finish what was accepted, then let go of thread and connection."""
