@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +15,8 @@ import msgspec
 import clew
 from bench.conversation import json_bytes, messages
 from bench.measure import in_turn
+from clew.model.commit import Applied, Commit
+from clew.storage.sqlite import SQLiteStorage
 
 Report = Callable[[str], None]
 
@@ -33,6 +35,20 @@ class Figure:
     @property
     def holds(self) -> bool:
         return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+
+class Weighed(SQLiteStorage):
+    """The storage, noting how large the largest checkpoint with its new values was."""
+
+    largest = 0
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | clew.ClewError]:
+        for commit in commits:
+            if commit.checkpoint is not None:
+                row = commit.values
+                values = len(row.data) + len(row.digests) if row is not None else 0
+                self.largest = max(self.largest, len(commit.checkpoint.body) + values)
+        return await super().apply(commits)
 
 
 class Raw:
@@ -93,10 +109,10 @@ def one_save(folder: Path, turns: int, rounds: int, report: Report) -> list[Figu
     """A save at the end of a long conversation against one INSERT of 1 KB plus one encoding of the state."""
     said = messages(turns + rounds + 10)
     kilobyte = msgspec.msgpack.encode(said[:2])[:1024].ljust(1024, b"x")
-    spy = _Written()
-    with clew.SQLiteCheckpointer(folder / "save.db") as checkpointer, Raw(folder / "raw-save.db") as raw:
+    storage = Weighed(folder / "save.db")
+    with clew.BaseCheckpointer(storage) as checkpointer, Raw(folder / "raw-save.db") as raw:
         checkpointer.put_state("t", {"messages": said[: 2 * turns]})
-        spy.watch(checkpointer)
+        storage.largest = 0
 
         def state_at(number: int) -> dict[str, Any]:
             return {"messages": said[: 2 * (turns + 1 + number)]}
@@ -119,7 +135,7 @@ def one_save(folder: Path, turns: int, rounds: int, report: Report) -> list[Figu
         Figure(f"one save at turn {turns}", times["save"].median / yardstick, 3.0, how),
         Figure(
             f"bytes of that commit, turn {turns}",
-            spy.largest,
+            storage.largest,
             4096,
             "the largest body, row and digests of one save",
             unit=" B",
@@ -243,24 +259,3 @@ def listings(folder: Path, few: int, many: int, rounds: int, report: Report) -> 
             f"{times['long']} against {few}: {times['short']}",
         ),
     ]
-
-
-class _Written:
-    """Notes how large the commits of a checkpointer are."""
-
-    def __init__(self) -> None:
-        self.largest = 0
-
-    def watch(self, checkpointer: clew.BaseCheckpointer) -> None:
-        storage = checkpointer.storage
-        apply = storage.apply
-
-        async def watched(commits: Any) -> Any:
-            for commit in commits:
-                if commit.checkpoint is not None:
-                    row = commit.values
-                    size = len(commit.checkpoint.body) + (len(row.data) + len(row.digests) if row is not None else 0)
-                    self.largest = max(self.largest, size)
-            return await apply(commits)
-
-        storage.apply = watched  # type: ignore[method-assign]

@@ -22,7 +22,7 @@ from clew.codec.registry import Record, fields_of
 from clew.model.diff import Change, Diff, Kind, safe_repr
 
 MAX_DEPTH: Final = 250
-"""How deep the difference looks, which is as deep as a state may nest; below that, `==` decides."""
+"""How deep the difference looks, which is about as deep as a state may nest; below that, `==` decides."""
 
 _Path = tuple[Any, ...]
 _ABSENT: Final = object()
