@@ -603,3 +603,26 @@ def test_reclaiming_has_the_index_forget_what_was_removed(path, monkeypatch):
         assert b"zebra" not in path.read_bytes()
     assert driven.message_ids("kept", search="of note 29", limit=2) == ["m29", "m290"]
     driven.close()
+
+
+def test_saves_get_through_while_the_event_loop_never_idles(path):
+    """Without the loop giving way, the writer's thread waits for the interpreter for as long as the loop is busy."""
+
+    async def main() -> None:
+        storage = SQLiteStorage(path)
+        done = False
+
+        async def compute() -> None:
+            while not done:
+                sum(range(20_000))
+                await asyncio.sleep(0)
+
+        busy = asyncio.create_task(compute())
+        for number in range(40):
+            (outcome,) = await asyncio.wait_for(storage.apply([turn(number)]), timeout=60)
+            assert isinstance(outcome, Applied)
+        done = True
+        await busy
+        await storage.close()
+
+    asyncio.run(main())

@@ -6,6 +6,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -17,6 +18,8 @@ from clew.storage.sqlite.connections import WHOLE, Connections, error_code, stor
 from clew.storage.sqlite.upkeep import LogUpkeep
 
 COMMITS_AT_ONCE = 512
+_WAY_EVERY, _WAY_FOR = 0.002, 0.0002
+"""After how many seconds an event loop gives way to the writer, and for how long."""
 _NO_COMMITS: tuple[Commit, ...] = ()
 
 Result = TypeVar("Result")
@@ -67,6 +70,7 @@ class Writer:
         self._upkeep = LogUpkeep(connections, self._turn)
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._arriving: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        self._last: dict[asyncio.AbstractEventLoop, Job] = {}
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -87,8 +91,26 @@ class Writer:
         return future
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        for job in self._arriving.pop(loop):
+        jobs = self._arriving.pop(loop)
+        for job in jobs:
             self._enqueue(job)
+        watched = loop in self._last
+        self._last[loop] = jobs[-1]
+        if not watched:
+            loop.call_later(_WAY_EVERY, self._give_way, loop)
+
+    def _give_way(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the writer have the interpreter for a moment, as long as the loop's last job is not done.
+
+        A loop that never idles takes the interpreter back faster than another thread can wake up for it, and the writer
+        needs it after every call of SQLite: without this, a save could take seconds.
+        """
+        future = self._last[loop].future
+        if future is None or future.done():
+            del self._last[loop]
+        else:
+            time.sleep(_WAY_FOR)
+            loop.call_later(_WAY_EVERY, self._give_way, loop)
 
     def run(self, job: Job) -> None:
         """Have `job` done while the calling thread waits."""
