@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.errors import ConflictError, LeaseError, PermissionDeniedError, ThreadDeletedError
 from clew.model.commit import Commit
 from clew.model.config import ANY_USER, User
-from clew.model.records import Basis
+from clew.model.records import Basis, LeaseRecord
 from clew.storage.protocol import StaleBasisError
 
 
@@ -98,3 +98,14 @@ def parent_gone(commit: Commit, head: str | None) -> ConflictError:
     expected = commit.checkpoint.parent if commit.checkpoint else None
     message = f"thread {commit.thread_id!r}: checkpoint {expected!r} is not there (any more); load the head"
     return ConflictError(message, thread_id=commit.thread_id, expected=expected, actual=head)
+
+
+def lease_held(record: LeaseRecord, *, advice: str) -> LeaseError:
+    """The error for whoever waited in vain for a thread's turn."""
+    return LeaseError(
+        f"thread {record.thread_id!r} is held by {record.holder} since {record.since:%H:%M:%S} "
+        f"until {record.expires_at:%H:%M:%S} UTC unless renewed; try later, or {advice}",
+        thread_id=record.thread_id,
+        holder=record.holder,
+        since=record.since,
+    )
