@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from clew.codec.cutting import closed, opened, split_items, split_pairs, written_length
@@ -115,7 +116,7 @@ def covers_of(item: bytes) -> Covers:
             return ((number, number + 1),)
         if tag == NodeTag.PIECES:
             return joined(ranges_of(read_pieces(data)[1]))
-        node = read_sequence(data)
+        node = _read(item, at)
         return joined(ranges_of((*node.runs, *node.reach)))
     pairs = _inner_pairs(item)
     return joined([each for packed in pairs.values() for each in covers_of(packed)]) if pairs else ()
@@ -129,7 +130,7 @@ def _length(item: bytes) -> int:
         data = memoryview(item)[at:]
         if tag == NodeTag.VALUE:
             return read_value(data)[1]
-        return read_pieces(data)[0] if tag == NodeTag.PIECES else read_sequence(data).length
+        return read_pieces(data)[0] if tag == NodeTag.PIECES else _read(item, at).length
     pairs = _inner_pairs(item)
     return len(item) + sum(_length(packed) - len(packed) for packed in pairs.values()) if pairs else len(item)
 
@@ -144,7 +145,13 @@ def _sequence(item: bytes) -> Sequence | None:
     extended = read_extension(item)
     if extended is None or extended[0] != NodeTag.SEQUENCE:
         return None
-    return read_sequence(memoryview(item)[extended[1] :])
+    return _read(item, extended[1])
+
+
+@lru_cache(maxsize=256)
+def _read(item: bytes, at: int) -> Sequence:
+    """The node of a sequence, whose content starts at `at`: an edit looks at it from three sides."""
+    return read_sequence(memoryview(item)[at:])
 
 
 def _list(packed: bytes) -> tuple[Container, int, int]:
