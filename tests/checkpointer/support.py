@@ -16,7 +16,7 @@ from clew.model.commit import Applied, Commit
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities, Storage
 from clew.storage.sqlite import SQLiteStorage
-from clew.testing.faults import Kind, StorageWrapper
+from clew.storage.wrapper import Kind, StorageWrapper
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ import pytest
 
 import clew
 from clew.checkpointer import core
+from clew.storage.wrapper import Kind
 from clew.testing import Fault, FaultyStorage, at_random, script
-from clew.testing.faults import Kind
 from tests.checkpointer.support import at, run, text
 
 
@@ -182,14 +182,17 @@ def test_random_faults_change_no_answer(store, seed):
     assert store.open().verify().ok
 
 
-def test_a_storage_that_stays_away_is_given_up_on_with_its_own_error(store):
+@pytest.mark.parametrize(("retry_for", "tries"), [(0, (1, 1)), (0.1, (3, 4)), (15, (17, 40))])
+def test_a_storage_that_stays_away_is_given_up_on_with_its_own_error(store, retry_for, tries):
     prepare(store)
     checkpointer = store.open(
-        lambda storage: FaultyStorage(storage, script(itertools.repeat("before apply"), kinds=["apply"]))
+        lambda storage: FaultyStorage(storage, script(itertools.repeat("before apply"), kinds=["apply"])),
+        retry_for=retry_for,
     )
     with pytest.raises(clew.TransientStorageError, match="on purpose"):
         checkpointer.put_state("t", {"n": "never"})
-    assert len(checkpointer.storage.faults) == core.ATTEMPTS
+    at_least, at_most = tries
+    assert at_least <= len(checkpointer.storage.faults) <= at_most
     assert store.open().get_state("t")["n"] == 2
 
 

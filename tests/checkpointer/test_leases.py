@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import clew
+from clew.storage.wrapper import StorageWrapper
 from clew.testing import FakeClock
-from clew.testing.faults import StorageWrapper
 from tests.checkpointer.support import run
 
 

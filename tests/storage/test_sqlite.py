@@ -30,9 +30,9 @@ from clew.model.commit import Applied, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
 from clew.storage.offload import inline
+from clew.storage.packing import pack_ranges, union, unpack_ranges
 from clew.storage.sqlite import SQLiteStorage, applying, connections, indexing, reading, schema, writer
 from clew.storage.sqlite.indexing import candidates
-from clew.storage.sqlite.packing import pack_ranges, union, unpack_ranges
 from clew.testing import DrivenStorage, DurableStorageContract, run_inline
 from clew.testing.build import checkpoint, commit, fork_of, message, row
 

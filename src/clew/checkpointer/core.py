@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -24,13 +23,13 @@ from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
 from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
-from clew.storage.offload import inline
+from clew.storage.offload import pause
 from clew.storage.protocol import StaleBasisError, Storage
 
 R = TypeVar("R")
 
-ATTEMPTS = 6
-"""How often a call is tried when the storage says that trying again may help."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.04, 1.0
+"""Seconds between tries, doubled each time, when the storage says that trying again may help."""
 MAX_LIMIT = (1 << 31) - 1
 """More than any store is asked for at once, and less than any storage's integers."""
 STALE_ATTEMPTS = 1000
@@ -50,6 +49,7 @@ class Core:
         max_index_bytes: int = 64 << 20,
         max_cached_threads: int = 1000,
         cache_ttl: float = 86400,
+        retry_for: float = 15.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
@@ -60,6 +60,7 @@ class Core:
             ("max_index_bytes", max_index_bytes),
             ("max_cached_threads", max_cached_threads),
             ("cache_ttl", cache_ttl),
+            ("retry_for", retry_for),
         ):
             if isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound < 0:
                 raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")
@@ -68,18 +69,30 @@ class Core:
         self._indexes = IndexCache(max_index_bytes)
         self._cache = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
         self._seen = _Seen()
+        self._retry_for = retry_for
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
 
     async def _try(self, call: Callable[[], Awaitable[R]]) -> R:
         """The result of `call`, tried again with growing pauses while the storage fails in a way that may pass."""
-        for attempt in range(1, ATTEMPTS):
+        try:
+            return await call()
+        except TransientStorageError:
+            if not self._retry_for:
+                raise
+        begun, waited, longest = self._clock.monotonic(), 0.0, FIRST_PAUSE
+        while True:
+            # What the tries took counts too, as far as the clock shows it.
+            left = self._retry_for - max(waited, self._clock.monotonic() - begun)
+            wait = random.uniform(longest / 2, longest)
+            await pause(max(0.0, min(wait, left)))
+            waited, longest = waited + wait, min(2 * longest, LONGEST_PAUSE)
             try:
                 return await call()
             except TransientStorageError:
-                await pause(random.uniform(0, 0.02 * 2**attempt))
-        return await call()
+                if left <= wait:
+                    raise
 
     async def _apply(self, commit: Commit) -> Applied:
         """Apply one commit, or raise what kept it from being applied; its user has seen the thread now."""
@@ -245,11 +258,3 @@ def checked_search(search: str | None) -> str | None:
     if search is not None and not isinstance(search, str):
         raise ConfigError(f"search must be text, not {type(search).__name__}")
     return folded(search) if search else None
-
-
-async def pause(seconds: float) -> None:
-    if inline.get():
-        # A sync caller drives this coroutine: there is no loop to block.
-        time.sleep(seconds)  # noqa: ASYNC251
-    else:
-        await asyncio.sleep(seconds)

@@ -11,11 +11,13 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
-from clew.checkpointer.core import Core, pause
+from clew.checkpointer.core import Core
 from clew.errors import ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
+from clew.storage.checks import lease_held
+from clew.storage.offload import pause
 
 _held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
 
@@ -99,13 +101,7 @@ class Lease:
                 return
             left = deadline - self._core._clock.monotonic()
             if left <= 0:
-                raise LeaseError(
-                    f"thread {self._address.thread_id!r} is held by {record.holder} since {record.since:%H:%M:%S} "
-                    f"until {record.expires_at:%H:%M:%S} UTC unless renewed; try later, or wait= longer",
-                    thread_id=self._address.thread_id,
-                    holder=record.holder,
-                    since=record.since,
-                )
+                raise lease_held(record, advice="wait= longer")
             await pause(min(left, 0.05))
 
     async def _ask(self, ttl: float) -> LeaseRecord:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from clew.errors import ConflictError, LeaseError, PermissionDeniedError, ThreadDeletedError
 from clew.model.commit import Commit, ForkSource
 from clew.model.config import ANY_USER, User
-from clew.model.records import Basis, ValueRow
+from clew.model.records import Basis, LeaseRecord, ValueRow
 from clew.storage.protocol import StaleBasisError
 
 
@@ -152,3 +152,14 @@ def origin_missing(fork: ForkSource, checkpoint_id: str | None) -> ConflictError
     which = "" if checkpoint_id is None else f" {checkpoint_id!r}"
     message = f"thread {fork.thread_id!r}, to fork from, has no checkpoint{which} in namespace {fork.namespace!r}"
     return ConflictError(message, thread_id=fork.thread_id, checkpoint_id=checkpoint_id)
+
+
+def lease_held(record: LeaseRecord, *, advice: str) -> LeaseError:
+    """The error for whoever waited in vain for a thread's turn."""
+    return LeaseError(
+        f"thread {record.thread_id!r} is held by {record.holder} since {record.since:%H:%M:%S} "
+        f"until {record.expires_at:%H:%M:%S} UTC unless renewed; try later, or {advice}",
+        thread_id=record.thread_id,
+        holder=record.holder,
+        since=record.since,
+    )

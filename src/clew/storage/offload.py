@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from asyncio import _get_running_loop
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -19,6 +20,14 @@ inline: ContextVar[bool] = ContextVar("clew_inline", default=False)
 def may_block() -> bool:
     """Whether the caller's thread may be blocked: `inline` is set, or no event loop runs in it to be held up."""
     return inline.get() or _get_running_loop() is None
+
+
+async def pause(seconds: float) -> None:
+    """Let `seconds` pass: on the event loop, or in the calling thread of a sync caller."""
+    if inline.get():
+        time.sleep(seconds)  # noqa: ASYNC251  (there is no loop to block)
+    else:
+        await asyncio.sleep(seconds)
 
 
 async def offload(executor: Executor, work: Callable[[*Args], Result], *args: *Args) -> Result:

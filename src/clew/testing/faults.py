@@ -15,26 +15,12 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, TypeVar
 
-from clew.errors import ClewError, TransientStorageError
-from clew.model.commit import Applied, Commit
-from clew.model.config import User
-from clew.model.queries import (
-    AttachmentQuery,
-    CheckpointPage,
-    CheckpointQuery,
-    MessageQuery,
-    StorageStats,
-    ThreadQuery,
-    ValuePage,
-    ValueQuery,
-)
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
-from clew.storage.protocol import Capabilities, Storage
+from clew.errors import TransientStorageError
+from clew.storage.protocol import Storage
+from clew.storage.wrapper import Kind, StorageWrapper
 
-Kind = Literal["apply", "read"]
 FaultPoint = Literal["before apply", "after apply", "before read", "slow"]
 _T = TypeVar("_T")
 
@@ -72,57 +58,6 @@ def at_random(
         return chance.choice(fitting) if fitting and chance.random() < rate else None
 
     return plan
-
-
-class StorageWrapper:
-    """A storage around a storage that does all operations through `_around`."""
-
-    def __init__(self, inner: Storage) -> None:
-        self.inner = inner
-
-    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Do `operation`; called again, it is done again."""
-        raise NotImplementedError
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.inner.capabilities
-
-    async def setup(self) -> None:
-        await self.inner.setup()
-
-    async def close(self) -> None:
-        await self.inner.close()
-
-    async def ping(self) -> None:
-        await self._around("read", self.inner.ping)
-
-    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        return await self._around("apply", lambda: self.inner.apply(commits))
-
-    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
-        return await self._around("apply", lambda: self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl))
-
-    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
-        return await self._around("read", lambda: self.inner.checkpoints(query))
-
-    async def values(self, query: ValueQuery) -> ValuePage:
-        return await self._around("read", lambda: self.inner.values(query))
-
-    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        return await self._around("read", lambda: self.inner.attachments(query))
-
-    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        return await self._around("read", lambda: self.inner.messages(query))
-
-    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
-        return await self._around("read", lambda: self.inner.threads(query))
-
-    async def stats(self, user: User) -> StorageStats:
-        return await self._around("read", lambda: self.inner.stats(user))
-
-    async def reclaim(self) -> None:
-        await self._around("apply", self.inner.reclaim)
 
 
 class FaultyStorage(StorageWrapper):

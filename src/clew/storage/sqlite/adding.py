@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from clew.model.commit import Commit, ThreadFields
+from clew.storage.packing import micros, pack_ranges, text_bytes
 from clew.storage.sqlite.indexing import MessageIndex
-from clew.storage.sqlite.packing import micros, pack_ranges, text_bytes
 from clew.storage.sqlite.removing import keep_receipt
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id

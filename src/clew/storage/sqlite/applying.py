@@ -32,13 +32,13 @@ from clew.storage.checks import (
     parent_gone,
     rows_differ,
 )
+from clew.storage.packing import micros, moment, pack_ranges, text_bytes
 from clew.storage.protocol import RECEIPTS_KEPT
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
 from clew.storage.sqlite.indexing import MessageIndex
 from clew.storage.sqlite.many import Column, ManyRows
-from clew.storage.sqlite.packing import micros, moment, pack_ranges, text_bytes
 from clew.storage.sqlite.removing import new_log, remove, remove_thread, rows_to_drop, shared_before
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from clew.storage.sqlite.packing import bytes_text, text_bytes
+from clew.storage.packing import bytes_text, text_bytes
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from clew.model.config import User
 from clew.model.records import LeaseRecord
 from clew.storage.checks import check_owner
+from clew.storage.packing import micros, moment
 from clew.storage.sqlite.applying import Applier
-from clew.storage.sqlite.packing import micros, moment
 from clew.storage.sqlite.schema import named
 
 _SQL = named("writes.sql")

@@ -28,7 +28,7 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.sqlite.packing import bytes_text, day, moment, union, unpack_ranges
+from clew.storage.packing import bytes_text, day, moment, union, unpack_ranges
 from clew.storage.sqlite.removing import shared_before
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.searching import found_messages

@@ -7,8 +7,8 @@ import sqlite3
 from clew.model.commit import Removal
 from clew.model.records import Range
 from clew.storage.checks import check_unshared
+from clew.storage.packing import union
 from clew.storage.sqlite.indexing import MessageIndex
-from clew.storage.sqlite.packing import union
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread
 

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from clew.storage.packing import text_bytes
 from clew.storage.sqlite.indexing import candidates
-from clew.storage.sqlite.packing import text_bytes
 from clew.storage.sqlite.schema import named
 
 _SQL = named("reads.sql")

@@ -1,4 +1,4 @@
-"""How times, ranges and texts are written into columns."""
+"""How times, ranges and texts are written into columns and fields, in every storage that keeps bytes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""What storages around storages have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from clew.errors import ClewError
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.protocol import Capabilities, Storage
+
+Kind = Literal["apply", "read"]
+_T = TypeVar("_T")
+
+
+class StorageWrapper:
+    """A storage around a storage: every operation goes through `_around`, which may be all that a wrapper changes."""
+
+    def __init__(self, inner: Storage) -> None:
+        self.inner = inner
+
+    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
+        """Do `operation`; called again, it is done again."""
+        return await operation()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    async def setup(self) -> None:
+        await self.inner.setup()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def ping(self) -> None:
+        await self._around("read", self.inner.ping)
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        return await self._around("apply", lambda: self.inner.apply(commits))
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        return await self._around("apply", lambda: self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl))
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        return await self._around("read", lambda: self.inner.checkpoints(query))
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        return await self._around("read", lambda: self.inner.values(query))
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        return await self._around("read", lambda: self.inner.attachments(query))
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        return await self._around("read", lambda: self.inner.messages(query))
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        return await self._around("read", lambda: self.inner.threads(query))
+
+    async def stats(self, user: User) -> StorageStats:
+        return await self._around("read", lambda: self.inner.stats(user))
+
+    async def reclaim(self) -> None:
+        await self._around("apply", self.inner.reclaim)

@@ -1,0 +1,37 @@
+"""Runs beside a server: when the process that started both is gone, it kills the server and takes its files away.
+
+Its standard input is a pipe that only that process holds the other end of. Run as a script, with the directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def clear(directory: Path) -> None:
+    """Kill the server whose process number stands in `directory`, and take the directory away."""
+    for _ in range(50):
+        _kill(directory / "pid")
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(0.1)  # Its children are still writing.
+
+
+def _kill(noted: Path) -> None:
+    try:
+        os.kill(int(noted.read_text()), signal.SIGKILL)
+    except (OSError, ValueError):
+        return
+
+
+if __name__ == "__main__":
+    # Ctrl-C at a terminal reaches this process too, and is not meant for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    clear(Path(sys.argv[1]))

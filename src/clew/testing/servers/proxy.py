@@ -1,0 +1,171 @@
+"""A TCP proxy that cuts, delays and loses what goes through it, when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import urlsplit
+
+from clew.testing.servers.process import HOST
+
+R = TypeVar("R")
+
+
+class Proxy:
+    """Stands in front of a server on `port` of its own, in a thread of its own. A context manager.
+
+    Every method takes effect before it returns, and may be called from any thread.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = host, port
+        self._connections: set[_Connection] = set()
+        self._delay = 0.0
+        self._answers_left: int | None = None
+        self.connections_made = 0
+        self.bytes_asked = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="clew-proxy", daemon=True)
+        self._thread.start()
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._accepting = True
+        self._run(self._listen)
+
+    @classmethod
+    def before(cls, url: str) -> Proxy:
+        """A proxy for the server that `url` names."""
+        parts = urlsplit(url)
+        assert parts.hostname
+        assert parts.port
+        return cls(parts.hostname, parts.port)
+
+    def url(self, url: str) -> str:
+        """`url`, but through this proxy."""
+        parts = urlsplit(url)
+        user = parts.netloc.rpartition("@")
+        return parts._replace(netloc=f"{user[0]}{user[1]}{HOST}:{self.port}").geturl()
+
+    def cut(self) -> None:
+        """Cut all connections, now."""
+        self._run(self._cut)
+
+    def refuse(self) -> None:
+        """Cut all connections, and let no new one live."""
+        self._accepting = False
+        self.cut()
+
+    def accept(self) -> None:
+        """Let connections through again, and everything that they say."""
+        self._accepting = True
+        self._answers_left = None
+        self._delay = 0.0
+
+    def delay(self, seconds: float) -> None:
+        """Hold back every answer for so long."""
+        self._delay = seconds
+
+    def lose_answers(self, *, after: int = 0) -> None:
+        """Let requests through, but of the answers only the next `after` bytes; then each connection is cut, until `accept`."""
+        self._answers_left = after
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._run(self._end)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, work: Callable[[], Awaitable[R]]) -> R:
+        async def whole() -> R:
+            return await work()
+
+        return asyncio.run_coroutine_threadsafe(whole(), self._loop).result(30)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, HOST, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _cut(self) -> None:
+        for connection in list(self._connections):
+            connection.cut()
+
+    async def _end(self) -> None:
+        assert self._server
+        self._server.close()
+        await self._cut()
+        await asyncio.gather(*(connection.ended.wait() for connection in list(self._connections)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections_made += 1
+        if not self._accepting:
+            writer.transport.abort()
+            return
+        try:
+            there = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        connection = _Connection((reader, writer), there)
+        self._connections.add(connection)
+        try:
+            await asyncio.gather(self._requests(connection), self._answers(connection))
+        finally:
+            connection.cut()
+            self._connections.discard(connection)
+            connection.ended.set()
+
+    async def _requests(self, connection: _Connection) -> None:
+        with suppress(OSError):
+            while data := await connection.client[0].read(65536):
+                self.bytes_asked += len(data)
+                connection.server[1].write(data)
+                await connection.server[1].drain()
+        connection.cut()
+
+    async def _answers(self, connection: _Connection) -> None:
+        with suppress(OSError):
+            while data := await connection.server[0].read(65536):
+                if self._delay:
+                    await asyncio.sleep(self._delay)
+                left = self._answers_left
+                if left is not None:
+                    data = data[:left]
+                    self._answers_left = left - len(data)
+                connection.client[1].write(data)
+                await connection.client[1].drain()
+                if self._answers_left == 0:
+                    break
+        connection.finish()
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Connection:
+    def __init__(self, client: Streams, server: Streams) -> None:
+        self.client = client
+        self.server = server
+        self.ended = asyncio.Event()
+
+    def cut(self) -> None:
+        """End it as a broken wire does: without a word."""
+        self.client[1].transport.abort()
+        self.server[1].transport.abort()
+
+    def finish(self) -> None:
+        """End it once what was said has been delivered."""
+        self.client[1].close()
+        self.server[1].transport.abort()

@@ -1,0 +1,110 @@
+"""Commits that take their thread's lease first."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import pytest
+
+from clew.errors import LeaseError, PermissionDeniedError
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
+from clew.model.records import LeaseRecord
+from clew.storage.locking import LockingStorage
+from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import Storage
+from clew.testing import FakeClock
+from clew.testing.build import checkpoint, commit, deletion, message
+
+
+class LeaseCounter(MemoryStorage):
+    """Counts the leases asked for; time passes with each."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.asked: list[float] = []
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        self.asked.append(ttl)
+        self.clock.advance(1)
+        return await super().lease(thread_id, user, holder=holder, now=now, ttl=ttl)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def inner(clock):
+    return LeaseCounter(clock)
+
+
+@pytest.fixture
+def locking(inner, clock):
+    return LockingStorage(inner, timeout=5, expiry=30, clock=clock)
+
+
+def put(storage: Storage, each: Commit) -> object:
+    async def applied() -> object:
+        (outcome,) = await storage.apply((each,))
+        return outcome
+
+    return asyncio.run(applied())
+
+
+def held(storage: Storage, clock: FakeClock, *, ttl: float, holder: str = "somebody") -> LeaseRecord:
+    return asyncio.run(storage.lease("t", None, holder=holder, now=clock.now(), ttl=ttl))
+
+
+def test_a_commit_takes_the_lock_and_gives_it_back(locking, inner, clock):
+    assert isinstance(put(locking, commit(checkpoint=checkpoint("c1"))), Applied)
+    assert inner.asked == [30, 0]
+    assert held(inner, clock, ttl=1).holder == "somebody"
+
+
+def test_the_lock_is_given_back_when_the_commit_is_refused(locking, inner, clock):
+    rejected = commit(checkpoint=checkpoint("c1", parent="elsewhere", on_conflict="reject"))
+    assert not isinstance(put(locking, rejected), Applied)
+    assert held(inner, clock, ttl=1).holder == "somebody"
+
+
+def test_a_commit_waits_for_whoever_has_the_lock(locking, inner, clock):
+    held(inner, clock, ttl=4)
+    assert isinstance(put(locking, commit(messages=[message("m1")])), Applied)
+    assert inner.asked[1:-1] == [30] * (len(inner.asked) - 2)
+    assert len(inner.asked) > 3
+
+
+def test_a_lock_that_is_kept_too_long_is_an_error_that_says_by_whom(locking, inner, clock):
+    held(inner, clock, ttl=100)
+    outcome = put(locking, commit(messages=[message("m1")]))
+    assert isinstance(outcome, LeaseError)
+    assert "somebody" in str(outcome)
+    assert "lock_timeout" in str(outcome)
+    assert held(inner, clock, ttl=0).holder == "somebody"
+
+
+def test_the_lock_of_a_writer_that_died_ends_by_itself(locking, inner, clock):
+    held(inner, clock, ttl=30, holder="dead")
+    clock.advance(31)
+    assert isinstance(put(locking, commit(messages=[message("m1")])), Applied)
+
+
+def test_who_holds_the_lease_needs_no_other_lock(locking, inner, clock):
+    token = held(inner, clock, ttl=100).token
+    assert isinstance(put(locking, commit(fence=token, messages=[message("m1")])), Applied)
+    assert inner.asked == [100]
+
+
+def test_another_users_thread_gives_no_lock(locking):
+    put(locking, commit(user="ann", messages=[message("m1")]))
+    assert isinstance(put(locking, commit(user="bob", messages=[message("m2")])), PermissionDeniedError)
+
+
+def test_a_deletion_takes_the_lock_along(locking, inner, clock):
+    put(locking, commit(messages=[message("m1")]))
+    assert isinstance(put(locking, deletion()), Applied)
+    assert held(inner, clock, ttl=1).holder == "somebody"
