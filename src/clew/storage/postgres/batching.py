@@ -16,8 +16,8 @@ from clew.storage.postgres.commits import is_usual
 
 STATEMENTS = 4
 """How many statements are under way at once at most."""
-BATCH = 64
-"""How many commits go in one at most."""
+BATCH = 32
+"""How many commits go in one at most: with many waiting, one batch is prepared while the server does another."""
 
 Outcome = Applied | ClewError
 
@@ -50,7 +50,24 @@ class Batcher:
         self._usual: deque[_Entry] = deque()
         self._others: deque[_Entry] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._running = 0
         self._called = False
+
+    async def apply(self, commit: Commit) -> Outcome:
+        """What comes of `commit`. A caller that is cancelled may have been too late to stop it."""
+        if self._queues:
+            return await self.submit(commit)
+        # Nobody else is here: no need to hand it over.
+        entry = _Entry(commit, self._loop.create_future())
+        for key in entry.keys:
+            self._queues[key] = deque((entry,))
+        self._running += 1
+        try:
+            await (self._run_many([entry]) if entry.usual else self._run_one(entry))
+        finally:
+            self._running -= 1
+            self._start()
+        return await entry.done
 
     def submit(self, commit: Commit) -> asyncio.Future[Outcome]:
         """What will come of `commit`. A caller that gives up waiting does not stop it."""
@@ -77,13 +94,13 @@ class Batcher:
     def _make_ready(self, entry: _Entry) -> None:
         (self._usual if entry.usual else self._others).append(entry)
         # Not at once: what others submit in this turn of the loop goes along.
-        if not self._called and len(self._tasks) < STATEMENTS:
+        if not self._called and self._running < STATEMENTS:
             self._called = True
             self._loop.call_soon(self._start)
 
     def _start(self) -> None:
         self._called = False
-        while len(self._tasks) < STATEMENTS and (self._others or self._usual):
+        while self._running < STATEMENTS and (self._others or self._usual):
             work: Awaitable[None]
             if self._others:
                 work = self._run_one(self._others.popleft())
@@ -96,10 +113,12 @@ class Batcher:
                     entries = [taken.popleft() for _ in range(BATCH)]
                 work = self._run_many(entries)
             task = self._loop.create_task(work)  # type: ignore[arg-type]
+            self._running += 1
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running -= 1
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self._loop.call_exception_handler({"message": "clew: a batch of commits failed", "exception": error})
@@ -110,11 +129,8 @@ class Batcher:
             outcomes = await self._many([entry.commit for entry in entries])
         except TransientStorageError as error:
             self._fail(entries, error)
-        except StorageError as error:
-            if len(entries) == 1:
-                self._fail(entries, error)
-                return
-            # One of them may be at fault: each by itself shows which.
+        except StorageError:
+            # One of them was applied before, or is at fault: each by itself shows which.
             self._others.extend(entries)
         except BaseException:
             self._fail(entries, TransientStorageError("the commit was interrupted; try again"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.errors import ClewError, StorageError
-from clew.model.commit import HEAD, Applied, Commit
+from clew.model.commit import HEAD, Applied, Commit, NewCheckpoint
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
@@ -30,92 +30,157 @@ from clew.storage.packing import micros, moment, union
 from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
 
+Row = Any
 Parameters = list[Any]
-USUAL_PARAMETERS, COMMIT_PARAMETERS = 40, 59
+ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 39, 59
 _NO_VALUES = (None,) * 4
-_NO_CHECKPOINT = (None,) * 12
+_NO_CHECKPOINT = (None,) * 10
 
 
 def is_usual(commit: Commit) -> bool:
     """Whether `commit` only adds, and so can go together with others; the server may still find that it can't."""
-    return (
-        commit.remove is None
-        and commit.fork is None
-        and commit.thread is None
-        and not commit.merge
-        and not (commit.attachments and _has_twins(commit))
-        and (commit.checkpoint is not None or adds(commit))
-    )
+    if commit.remove is not None or commit.fork is not None or commit.thread is not None or commit.merge:
+        return False
+    new = commit.checkpoint
+    if new is None:
+        return bool((commit.values or commit.messages or commit.attachments) and not _has_twins(commit))
+    # Only the main namespace's head is in the thread's row, by which the usual ones are decided.
+    return (new.namespace == "" or _is_free(commit, new)) and not _has_twins(commit)
 
 
 def _has_twins(commit: Commit) -> bool:
+    if not commit.attachments:
+        return False
     keys = {(each.namespace, each.checkpoint_id, each.key) for each in commit.attachments}
     return len(keys) != len(commit.attachments)
 
 
-def usual_parameters(commits: Sequence[Commit], users: UserColumn) -> Parameters:
-    """The parameters of `commit_usual`: a column each, as the driver writes arrays fastest."""
-    columns = list(zip(*[_usual(commit, users) for commit in commits], strict=True))
-    # Arrays that nobody needs are not sent.
-    if not any(token is not None for token in columns[8]):
-        columns[8] = None  # type: ignore[call-overload]
-    parameters: Parameters = columns
-    attached = [(place, each) for place, commit in enumerate(commits, 1) for each in commit.attachments]
-    if attached:
-        parameters += zip(
-            *[
-                (place, escaped(each.namespace), escaped(each.checkpoint_id), escaped(each.key), each.data)
-                for place, each in attached
-            ],
-            strict=True,
-        )
-    else:
-        parameters += [None] * 5
+def _is_free(commit: Commit, new: NewCheckpoint) -> bool:
+    """Whether the new checkpoint may have the parent that it names, whatever the head is."""
+    return commit.basis is not None and new.on_conflict == "branch" and new.parent is not HEAD
+
+
+def is_plain(commit: Commit) -> bool:
+    """Whether a usual `commit` is of values and a checkpoint alone."""
+    new = commit.checkpoint
+    return (
+        new is not None
+        and new.checkpoint_id == commit.commit_id
+        and not commit.messages
+        and not commit.attachments
+        and commit.fence is None
+        and commit.basis is not None
+    )
+
+
+def alone_parameters(commit: Commit, users: UserColumn) -> Parameters:
+    """The parameters of `commit_alone`, for a plain commit."""
+    basis, values, new = commit.basis, commit.values, commit.checkpoint
+    assert basis is not None and new is not None
+    parent = new.parent
+    return [
+        escaped(commit.thread_id),
+        commit.user is ANY_USER,
+        users.stored(commit.user),
+        micros(commit.at),
+        escaped(basis.incarnation),
+        basis.epoch,
+        *(_NO_VALUES if values is None else (values.first, values.count, values.digests, values.data)),
+        escaped(new.checkpoint_id),
+        parent is HEAD or new.on_conflict == "branch",
+        parent is HEAD,
+        None if parent is HEAD or parent is None else escaped(parent),
+        escaped(new.namespace),
+        escaped_or_none(new.node_name),
+        new.step,
+        escaped_or_none(new.run_id),
+        new.size,
+        [number for each in new.covers for number in each],
+        new.metadata,
+        new.body,
+    ]
+
+
+def alone_outcome(commit: Commit, answer: Row) -> Applied | None:
+    """What came of a plain commit; `None` if it was not usual."""
+    incarnation, epoch, next_value, sequence, parent = answer
+    if sequence is None:
+        return None
+    return Applied(
+        basis=Basis(incarnation=incarnation, epoch=epoch, next_value=next_value),
+        parent_id=unescaped_or_none(parent),
+        sequence=sequence,
+        created_at=commit.at,
+    )
+
+
+def usual_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: UserColumn) -> Parameters:
+    """The parameters of `commit_usual`, for commits in the order of their threads: an array for each column."""
+    count = len(commits)
+    # Columns that nobody needs are not sent: the driver looks at every element.
+    parameters: Parameters = [
+        None if column[0] is None and column.count(None) == count else column
+        for column in zip(*[_usual(commit, users) for commit in commits], strict=True)
+    ]
+    may_be_new = any(commit.basis is None for commit in commits)
+    parameters.insert(2, arrivals if may_be_new else None)
+    attached = [
+        (place, escaped(each.namespace), escaped(each.checkpoint_id), escaped(each.key), each.data)
+        for place, commit in enumerate(commits, 1)
+        if commit.attachments
+        for each in commit.attachments
+    ]
     messages = [
         (place, *row) for place, commit in enumerate(commits, 1) if commit.messages for row in message_rows(commit.messages)
     ]
-    parameters += zip(*messages, strict=True) if messages else [None] * 8
-    return parameters
+    return parameters + _columns(attached, 5) + _columns(messages, 8)
+
+
+_ANYONE, _NAMES_PARENT, _PARENT_IS_HEAD = 1, 2, 4
 
 
 def _usual(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
+    """The columns of one commit. What is as usual is None."""
     thread_id, user, basis, values, new = commit.thread_id, commit.user, commit.basis, commit.values, commit.checkpoint
     commit_id: str | None = commit.commit_id
+    flags = _ANYONE if user is ANY_USER else 0
     if new is None:
         made: tuple[Any, ...] = _NO_CHECKPOINT
     else:
-        checkpoint_id, parent = new.checkpoint_id, new.parent
+        checkpoint_id, parent, namespace = new.checkpoint_id, new.parent, new.namespace
         if commit_id == checkpoint_id:
             commit_id = None
+        if parent is HEAD:
+            parent = None
+        else:
+            flags |= _NAMES_PARENT if _is_free(commit, new) else _NAMES_PARENT | _PARENT_IS_HEAD
         made = (
             escaped(checkpoint_id),
-            escaped(new.namespace),
-            parent is HEAD,
-            None if parent is HEAD or parent is None else escaped(parent),
-            new.on_conflict == "reject",
+            None if parent is None else escaped(parent),
+            escaped(namespace) if namespace else None,
             escaped_or_none(new.node_name),
             new.step,
             escaped_or_none(new.run_id),
             new.size,
             _ranges_text(new.covers),
-            new.metadata,
+            new.metadata or None,
             new.body,
         )
-    count = others = 0
+    count = others = None
     if commit.messages:
-        ids = {message.message_id: message for message in commit.messages}
-        count = len(ids)
-        others = sum(map(_message_size, ids.values()))
+        kept = {message.message_id: message for message in commit.messages}
+        count = len(kept)
+        others = sum(map(_message_size, kept.values()))
     if commit.attachments:
-        others += sum(len(each.data) for each in commit.attachments)
+        others = (others or 0) + sum(len(each.data) for each in commit.attachments)
     return (
         escaped(thread_id),
         _folded_id(thread_id),
-        user is ANY_USER,
+        flags or None,
         users.stored(user),
         None if commit_id is None else escaped(commit_id),
         micros(commit.at),
-        None if basis is None else escaped(basis.incarnation),
+        None if basis is None else basis.incarnation,
         None if basis is None else basis.epoch,
         commit.fence,
         *(_NO_VALUES if values is None else (values.first, values.count, values.digests, values.data)),
@@ -207,7 +272,7 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
             new.body,
         ]
     else:
-        parameters += _NO_CHECKPOINT
+        parameters += [None] * 12
     parameters.append(commit.keep_attachments)
     # Of two with one key the last counts, or the first if those that are there are kept.
     ordered = reversed(commit.attachments) if commit.keep_attachments else commit.attachments
@@ -226,18 +291,18 @@ def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[Any]:
     return list(zip(*rows, strict=True)) if rows else [None] * count
 
 
-def usual_outcomes(commits: Sequence[Commit], answer: Mapping[str, Any]) -> list[Applied | None]:
-    """What came of each commit; `None` for those that were not usual, of which nothing was written."""
+def usual_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], answer: Row) -> list[Applied | None]:
+    """What came of each commit, as they arrived; `None` for those that were not usual, of which nothing was written."""
     outcomes: list[Applied | None] = [None] * len(commits)
     if answer["applied"]:
         for place, incarnation, epoch, next_value, sequence, parent in zip(*answer.values(), strict=True):
-            commit = commits[place - 1]
+            commit, arrival = commits[place - 1], arrivals[place - 1]
             basis = Basis(incarnation=incarnation, epoch=epoch, next_value=next_value)
             if commit.checkpoint is None:
-                outcomes[place - 1] = Applied(basis=basis)
+                outcomes[arrival] = Applied(basis=basis)
             else:
-                parent = None if parent is None else unescaped_or_none(parent)
-                outcomes[place - 1] = Applied(basis=basis, parent_id=parent, sequence=sequence, created_at=commit.at)
+                parent = unescaped_or_none(parent)
+                outcomes[arrival] = Applied(basis=basis, parent_id=parent, sequence=sequence, created_at=commit.at)
     return outcomes
 
 

@@ -28,7 +28,7 @@ from clew.model.records import (
     ValueRow,
 )
 from clew.storage.packing import day, moment
-from clew.storage.postgres.commits import COMMIT_PARAMETERS, USUAL_PARAMETERS
+from clew.storage.postgres.commits import ALONE_PARAMETERS, COMMIT_PARAMETERS, USUAL_PARAMETERS
 from clew.storage.postgres.schema import Schema
 from clew.storage.postgres.texts import escaped, escaped_or_none, pattern, unescaped, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
@@ -49,6 +49,7 @@ class Statements:
         self._users = users
         self._checkpoints: dict[tuple[bool, ...], str] = {}
         self.ping, self.lease, self._stats = sql["ping"], sql["lease"], sql["stats"]
+        self.commit_alone = sql["commit_alone"].replace("@arguments", _arguments(ALONE_PARAMETERS))
         self.commit = sql["commit"].replace("@arguments", _arguments(COMMIT_PARAMETERS))
         self.commit_usual = sql["commit_usual"].replace("@arguments", _arguments(USUAL_PARAMETERS))
         self._one_message = sql["messages"].replace("@which", sql["messages_one"])

@@ -12,7 +12,7 @@ from clew.errors import ConfigError, SchemaVersionError
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (("tables.sql", "parts.sql", "commit.sql", "usual.sql", "lease.sql"),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (("tables.sql", "parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql"),)
 """The scripts of step n take a schema from version n to n + 1; a fresh one runs them all, so they are the schema."""
 
 INDEXED_FROM = 1_000

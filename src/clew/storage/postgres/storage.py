@@ -29,7 +29,10 @@ from clew.storage.packing import micros
 from clew.storage.postgres import reading
 from clew.storage.postgres.batching import Batcher, Outcome
 from clew.storage.postgres.commits import (
+    alone_outcome,
+    alone_parameters,
     commit_parameters,
+    is_plain,
     is_usual,
     outcome,
     usual_outcomes,
@@ -140,26 +143,39 @@ class PgStorage:
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         batcher = self._home().batcher
         if len(commits) == 1:
-            return [await self._checked(batcher, commits[0])]
+            return [self._misfit(commits[0]) or await batcher.apply(commits[0])]
         outcomes: list[Applied | ClewError] = []
         for together in _runs(commits):
-            outcomes += await asyncio.gather(*(self._checked(batcher, commit) for commit in together))
+            misfits = [self._misfit(commit) for commit in together]
+            fitting = [commit for commit, misfit in zip(together, misfits, strict=True) if not misfit]
+            applied = iter(await asyncio.gather(*map(batcher.submit, fitting)))
+            outcomes += [misfit or next(applied) for misfit in misfits]
         return outcomes
 
-    async def _checked(self, batcher: Batcher, commit: Commit) -> Outcome:
+    def _misfit(self, commit: Commit) -> ConfigError | None:
+        """The error for a commit that names a user whom the owner column can't hold."""
+        if self._users.takes_any:
+            return None
         try:
             self._users.stored(commit.user)
-            if commit.thread is not None:
-                self._users.stored(commit.thread.user_id)
+            self._users.stored(commit.thread.user_id if commit.thread else None)
         except ConfigError as error:
             return error
-        return await batcher.submit(commit)
+        return None
 
     async def _many(self, commits: Sequence[Commit]) -> list[Applied | None]:
-        parameters = usual_parameters(commits, self._users)
+        if len(commits) == 1 and is_plain(commits[0]):
+            parameters = alone_parameters(commits[0], self._users)
+            async with self._home().connections.connection() as connection:
+                answer = await connection.fetchrow(self._statements.commit_alone, *parameters)
+            return [alone_outcome(commits[0], answer)]
+        # Locks are taken in the order of the threads' ids.
+        arrivals = sorted(range(len(commits)), key=[commit.thread_id for commit in commits].__getitem__)
+        in_order = [commits[arrival] for arrival in arrivals]
+        parameters = usual_parameters(in_order, arrivals, self._users)
         async with self._home().connections.connection() as connection:
             answer = await connection.fetchrow(self._statements.commit_usual, *parameters)
-        return usual_outcomes(commits, answer)
+        return usual_outcomes(in_order, arrivals, answer)
 
     async def _one(self, commit: Commit) -> Outcome:
         parameters = commit_parameters(commit, self._users)

@@ -23,6 +23,7 @@ class UserColumn:
         self.sql_type = _COLUMNS[user_id_type]
         self.definition = 'text COLLATE "C"' if user_id_type == "string" else self.sql_type
         self._bits = _BITS.get(user_id_type)
+        self.takes_any = self._bits is None
 
     def stored(self, user: User) -> str | int | None:
         """The column's value for `user` (none for `ANY_USER`). Raises ConfigError for what the column can't hold."""

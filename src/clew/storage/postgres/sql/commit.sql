@@ -267,7 +267,7 @@ BEGIN
         INSERT INTO @schema.threads VALUES (
             in_thread, t.user_id, left(translate(gen_random_uuid()::text, '-', ''), 20), nextval('@text_schema.thread_ordinals'),
             0, coalesce(source.next_value, 0), 1, coalesce(source.next_message, 0), 0, 0, 0, in_at, in_at, in_at >> 28,
-            NULL, source.run_id, source.thread_id, origin.checkpoint_id, in_folded, coalesce(source.text, ''),
+            NULL, NULL, source.run_id, source.thread_id, origin.checkpoint_id, in_folded, coalesce(source.text, ''),
             coalesce(source.data, '')
         ) ON CONFLICT DO NOTHING RETURNING * INTO t;
         IF NOT FOUND THEN

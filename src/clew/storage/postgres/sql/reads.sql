@@ -140,6 +140,9 @@ FROM pg_class AS c WHERE c.relnamespace = '@text_schema'::regnamespace AND c.rel
 -- name: commit
 SELECT * FROM @schema.commit(@arguments)
 
+-- name: commit_alone
+SELECT * FROM @schema.commit_alone(@arguments)
+
 -- name: commit_usual
 SELECT * FROM @schema.commit_usual(@arguments)
 

@@ -25,6 +25,7 @@ CREATE TABLE @schema.threads (
     updated_at bigint NOT NULL,
     active integer NOT NULL,
     head text COLLATE "C",
+    head_before text COLLATE "C", -- before the last commit changed it, which is how that learns of it
     run_id text COLLATE "C",
     forked_thread text COLLATE "C",
     forked_checkpoint text COLLATE "C",
