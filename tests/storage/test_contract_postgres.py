@@ -37,9 +37,7 @@ class PostgresContract(DurableStorageContract):
         drop(tmp_path)
 
     def make_storage(self, tmp_path: Path) -> PgStorage:
-        return PgStorage(
-            shared_postgres(), schema=schema_of(tmp_path), statement_cache_size=self.statement_cache_size
-        )
+        return PgStorage(shared_postgres(), schema=schema_of(tmp_path), statement_cache_size=self.statement_cache_size)
 
 
 class TestPgStorage(PostgresContract):

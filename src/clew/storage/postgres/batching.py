@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
@@ -101,7 +102,7 @@ class Batcher:
     def _start(self) -> None:
         self._called = False
         while self._running < STATEMENTS and (self._others or self._usual):
-            work: Awaitable[None]
+            work: Coroutine[Any, Any, None]
             if self._others:
                 work = self._run_one(self._others.popleft())
             else:
@@ -112,7 +113,7 @@ class Batcher:
                 else:
                     entries = [taken.popleft() for _ in range(BATCH)]
                 work = self._run_many(entries)
-            task = self._loop.create_task(work)  # type: ignore[arg-type]
+            task = self._loop.create_task(work)
             self._running += 1
             self._tasks.add(task)
             task.add_done_callback(self._ended)

@@ -76,7 +76,8 @@ def is_plain(commit: Commit) -> bool:
 def alone_parameters(commit: Commit, users: UserColumn) -> Parameters:
     """The parameters of `commit_alone`, for a plain commit."""
     basis, values, new = commit.basis, commit.values, commit.checkpoint
-    assert basis is not None and new is not None
+    assert basis is not None
+    assert new is not None
     parent = new.parent
     return [
         escaped(commit.thread_id),
@@ -131,7 +132,10 @@ def usual_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: 
         for each in commit.attachments
     ]
     messages = [
-        (place, *row) for place, commit in enumerate(commits, 1) if commit.messages for row in message_rows(commit.messages)
+        (place, *row)
+        for place, commit in enumerate(commits, 1)
+        if commit.messages
+        for row in message_rows(commit.messages)
     ]
     return parameters + _columns(attached, 5) + _columns(messages, 8)
 
@@ -249,9 +253,7 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     else:
         parameters += [False, False, None, None, None, None, None, None]
     if fork:
-        parameters += map(
-            escaped_or_none, (fork.thread_id, fork.namespace, fork.checkpoint_id, fork.as_checkpoint_id)
-        )
+        parameters += map(escaped_or_none, (fork.thread_id, fork.namespace, fork.checkpoint_id, fork.as_checkpoint_id))
     else:
         parameters += [None] * 4
     parameters += [values.first, values.count, values.digests, values.data] if values else _NO_VALUES

@@ -27,7 +27,9 @@ class PoolSettings:
         options = {**_DEFAULTS, **(pool_config or {})}
         acquire_timeout = options.pop("acquire_timeout", ACQUIRE_TIMEOUT)
         if isinstance(acquire_timeout, bool) or not isinstance(acquire_timeout, (int, float)) or acquire_timeout <= 0:
-            raise ConfigError(f"pool_config['acquire_timeout'] must be a number of seconds; got {acquire_timeout!r:.60}")
+            raise ConfigError(
+                f"pool_config['acquire_timeout'] must be a number of seconds; got {acquire_timeout!r:.60}"
+            )
         if statement_cache_size is not None:
             options["statement_cache_size"] = statement_cache_size
         self.acquire_timeout = float(acquire_timeout)

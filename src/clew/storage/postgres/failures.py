@@ -26,7 +26,10 @@ _PASSING = (
     TimeoutError,
 )
 _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
-    (asyncpg.ReadOnlySQLTransactionError, "the server is read-only; connect to the primary (target_session_attrs=read-write)"),
+    (
+        asyncpg.ReadOnlySQLTransactionError,
+        "the server is read-only; connect to the primary (target_session_attrs=read-write)",
+    ),
     (asyncpg.DiskFullError, "the server's disk is full; nothing of the commit was written; make room and try again"),
     (asyncpg.InsufficientPrivilegeError, "the database user lacks a right; grant it on Clew's schema"),
     (asyncpg.UndefinedTableError, "Clew's tables are not there; call setup, or check the schema's name"),
@@ -34,8 +37,13 @@ _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InvalidSchemaNameError, "Clew's schema is not there; call setup, or check its name"),
     (asyncpg.InvalidAuthorizationSpecificationError, "the server refused the login; check user and password"),
     (asyncpg.InvalidCatalogNameError, "there is no such database"),
-    (asyncpg.ProgramLimitExceededError, "something is larger than PostgreSQL takes (an id of more than about 2,000 bytes?)"),
+    (
+        asyncpg.ProgramLimitExceededError,
+        "something is larger than PostgreSQL takes (an id of more than about 2,000 bytes?)",
+    ),
 )
+COMMITS_FAULT = (asyncpg.ProgramLimitExceededError, asyncpg.DataError)
+"""What is wrong with one commit and not with the storage."""
 
 
 def storage_error(error: BaseException) -> StorageError:

@@ -54,8 +54,15 @@ class Statements:
         self.commit_usual = sql["commit_usual"].replace("@arguments", _arguments(USUAL_PARAMETERS))
         self._one_message = sql["messages"].replace("@which", sql["messages_one"])
         self._all_messages = sql["messages"].replace("@which", sql["messages_all"])
-        kinds = ("one", "of_user", "of_nobody", "of_all")
-        self._threads = {kind: sql["threads"].replace("@which", sql[f"threads_{kind}"]) for kind in kinds}
+        self._threads = {
+            kind: sql["threads"].replace("@which", sql[f"threads_{kind}"]).replace("@order", sql[order])
+            for kind, order in (
+                ("one", "order_of_user"),
+                ("of_user", "order_of_user"),
+                ("of_nobody", "order_of_user"),
+                ("of_all", "order_of_all"),
+            )
+        }
 
     def _who(self, thread_id: str, user: User) -> list[Any]:
         return [escaped(thread_id), user is ANY_USER, self._users.stored(user)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,13 +13,16 @@ from clew.errors import ConfigError, SchemaVersionError
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (("tables.sql", "parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql"),)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    ("tables.sql", "parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql"),
+)
 """The scripts of step n take a schema from version n to n + 1; a fresh one runs them all, so they are the schema."""
 
 INDEXED_FROM = 1_000
 """From which position on the messages of a thread are in the trigram index: small threads are as fast without it."""
 
 _NAME_BYTES = 63
+_MARKS = re.compile(r"@(schema|text_schema|user_type|user|receipts_kept|indexed_from)\b")
 
 
 @cache
@@ -38,19 +42,19 @@ class Schema:
         self.name = name
         self._users = users
         self.quoted = '"' + name.replace('"', '""') + '"'
+        self._values = {
+            "@schema": self.quoted,
+            "@text_schema": self.quoted.replace("'", "''"),
+            "@user": users.sql_type,
+            "@user_type": users.definition,
+            "@receipts_kept": str(RECEIPTS_KEPT),
+            "@indexed_from": str(INDEXED_FROM),
+        }
 
     def sql(self, text: str) -> str:
         """`text` with the schema's name and the owner column's type in it."""
-        for mark, value in (
-            ("@text_schema", self.quoted.replace("'", "''")),
-            ("@receipts_kept", str(RECEIPTS_KEPT)),
-            ("@indexed_from", str(INDEXED_FROM)),
-            ("@user_type", self._users.definition),
-            ("@user", self._users.sql_type),
-            ("@schema", self.quoted),
-        ):
-            text = text.replace(mark, value)
-        return text
+        # All at once: a schema's name may look like one of the marks.
+        return _MARKS.sub(lambda mark: self._values[mark[0]], text)
 
     def statements(self) -> dict[str, str]:
         """The queries, by the names in their `-- name:` lines."""
@@ -78,7 +82,7 @@ class Schema:
             for step in MIGRATIONS[version:]:
                 await self._migrate(connection, step, fresh=version == 0)
                 version += 1
-                await connection.execute(self.sql(f"UPDATE @schema.clew_schema SET version = {version}"))
+                await connection.execute(self.sql("UPDATE @schema.clew_schema SET version = $1"), version)
 
     async def _version(self, connection: Any) -> int:
         """The version that the schema has. Raises SchemaVersionError or ConfigError if it can't be used."""
@@ -101,7 +105,8 @@ class Schema:
         scripts = [script(name) for name in step]
         if fresh:
             scripts.insert(
-                0, "CREATE TABLE @schema.clew_schema (version integer NOT NULL); INSERT INTO @schema.clew_schema VALUES (0);"
+                0,
+                "CREATE TABLE @schema.clew_schema (version integer NOT NULL); INSERT INTO @schema.clew_schema VALUES (0);",
             )
             if not await connection.fetchval("SELECT true FROM pg_namespace WHERE nspname = $1", self.name):
                 scripts.insert(0, "CREATE SCHEMA @schema;")

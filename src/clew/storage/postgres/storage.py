@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -39,13 +40,16 @@ from clew.storage.postgres.commits import (
     usual_parameters,
 )
 from clew.storage.postgres.connections import Connections, PoolSettings
-from clew.storage.postgres.failures import DRIVER_ERRORS
+from clew.storage.postgres.failures import COMMITS_FAULT
 from clew.storage.postgres.schema import Schema
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
 from clew.storage.protocol import Capabilities
 
-_TABLES = ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases")
+_TABLES = tuple(
+    f"@schema.{name}"
+    for name in ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases")
+)
 
 
 class _Home:
@@ -104,9 +108,11 @@ class PgStorage:
             # The parent's sockets: to use or to close them here would end its sessions.
             _left_behind.append(self._homes)
             self._homes, self._pid = {}, os.getpid()
-        for other in [other for other in self._homes if other.is_closed()]:
-            _left_behind.append(self._homes.pop(other))
-        home = self._homes[loop] = _Home(Connections(self._settings, self._pool), Batcher(self._many, self._one))
+        ended = [other for other in self._homes if other.is_closed()]
+        _left_behind.extend(self._homes.pop(other) for other in ended)
+        connections = Connections(self._settings, self._pool)
+        batcher = Batcher(partial(self._many, connections), partial(self._one, connections))
+        home = self._homes[loop] = _Home(connections, batcher)
         return home
 
     async def _fetch(self, question: reading.Question) -> list[Any]:
@@ -163,25 +169,30 @@ class PgStorage:
             return error
         return None
 
-    async def _many(self, commits: Sequence[Commit]) -> list[Applied | None]:
+    async def _many(self, connections: Connections, commits: Sequence[Commit]) -> list[Applied | None]:
         if len(commits) == 1 and is_plain(commits[0]):
             parameters = alone_parameters(commits[0], self._users)
-            async with self._home().connections.connection() as connection:
+            async with connections.connection() as connection:
                 answer = await connection.fetchrow(self._statements.commit_alone, *parameters)
             return [alone_outcome(commits[0], answer)]
         # Locks are taken in the order of the threads' ids.
         arrivals = sorted(range(len(commits)), key=[commit.thread_id for commit in commits].__getitem__)
         in_order = [commits[arrival] for arrival in arrivals]
         parameters = usual_parameters(in_order, arrivals, self._users)
-        async with self._home().connections.connection() as connection:
+        async with connections.connection() as connection:
             answer = await connection.fetchrow(self._statements.commit_usual, *parameters)
         return usual_outcomes(in_order, arrivals, answer)
 
-    async def _one(self, commit: Commit) -> Outcome:
+    async def _one(self, connections: Connections, commit: Commit) -> Outcome:
         parameters = commit_parameters(commit, self._users)
         while True:
-            async with self._home().connections.connection() as connection:
-                answer = await connection.fetchrow(self._statements.commit, *parameters)
+            try:
+                async with connections.connection() as connection:
+                    answer = await connection.fetchrow(self._statements.commit, *parameters)
+            except StorageError as error:
+                if isinstance(error.__cause__, COMMITS_FAULT):
+                    return error
+                raise
             if answer["outcome"] != "again":
                 return outcome(commit, answer)
 
@@ -215,8 +226,7 @@ class PgStorage:
 
     async def reclaim(self) -> None:
         async with self._home().connections.connection() as connection:
-            for table in _TABLES:
-                await connection.execute(self._schema.sql(f"VACUUM @schema.{table}"))
+            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"))
 
 
 _left_behind: list[Any] = []

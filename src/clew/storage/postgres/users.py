@@ -18,7 +18,9 @@ class UserColumn:
 
     def __init__(self, user_id_type: UserIdType) -> None:
         if user_id_type not in get_args(UserIdType):
-            raise ConfigError(f"user_id_type must be one of {', '.join(get_args(UserIdType))}, not {user_id_type!r:.60}")
+            raise ConfigError(
+                f"user_id_type must be one of {', '.join(get_args(UserIdType))}, not {user_id_type!r:.60}"
+            )
         self.user_id_type = user_id_type
         self.sql_type = _COLUMNS[user_id_type]
         self.definition = 'text COLLATE "C"' if user_id_type == "string" else self.sql_type

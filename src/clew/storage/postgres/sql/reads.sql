@@ -94,7 +94,7 @@ SELECT t.thread_id, t.user_id, t.created_at, t.updated_at, t.run_id, t.text, t.d
 FROM (
     SELECT * FROM @schema.threads AS t WHERE @which
         AND ($3::text IS NULL OR strpos(t.text, $3) > 0 OR strpos(coalesce(t.folded_id, t.thread_id), $3) > 0)
-    ORDER BY t.active DESC, t.updated_at DESC, t.ordinal DESC LIMIT $1 OFFSET $2
+    ORDER BY @order, t.updated_at DESC, t.ordinal DESC LIMIT $1 OFFSET $2
 ) AS t
 LEFT JOIN LATERAL (
     SELECT * FROM @schema.checkpoints AS c
@@ -103,7 +103,13 @@ LEFT JOIN LATERAL (
     (SELECT * FROM @schema.checkpoints AS c WHERE t.head IS NULL AND c.thread_id = t.thread_id
     ORDER BY c.sequence DESC LIMIT 1)
 ) AS h ON true
-ORDER BY t.active DESC, t.updated_at DESC, t.ordinal DESC
+ORDER BY @order, t.updated_at DESC, t.ordinal DESC
+
+-- name: order_of_user
+t.user_id DESC, t.active DESC
+
+-- name: order_of_all
+t.active::bigint DESC
 
 -- name: threads_one
 t.thread_id = $4 AND ($5 OR t.user_id IS NULL OR t.user_id = $6)
