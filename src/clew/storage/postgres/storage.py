@@ -116,10 +116,7 @@ class PgStorage:
         return home
 
     async def _fetch(self, question: reading.Question) -> list[Any]:
-        statement, parameters = question
-        async with self._home().connections.connection() as connection:
-            rows: list[Any] = await connection.fetch(statement, *parameters)
-        return rows
+        return await self._home().connections.fetch(*question)
 
     async def setup(self) -> None:
         async with self._home().connections.connection() as connection:
@@ -172,23 +169,20 @@ class PgStorage:
     async def _many(self, connections: Connections, commits: Sequence[Commit]) -> list[Applied | None]:
         if len(commits) == 1 and is_plain(commits[0]):
             parameters = alone_parameters(commits[0], self._users)
-            async with connections.connection() as connection:
-                answer = await connection.fetchrow(self._statements.commit_alone, *parameters)
+            (answer,) = await connections.fetch(self._statements.commit_alone, parameters)
             return [alone_outcome(commits[0], answer)]
         # Locks are taken in the order of the threads' ids.
         arrivals = sorted(range(len(commits)), key=[commit.thread_id for commit in commits].__getitem__)
         in_order = [commits[arrival] for arrival in arrivals]
         parameters = usual_parameters(in_order, arrivals, self._users)
-        async with connections.connection() as connection:
-            answer = await connection.fetchrow(self._statements.commit_usual, *parameters)
+        (answer,) = await connections.fetch(self._statements.commit_usual, parameters)
         return usual_outcomes(in_order, arrivals, answer)
 
     async def _one(self, connections: Connections, commit: Commit) -> Outcome:
         parameters = commit_parameters(commit, self._users)
         while True:
             try:
-                async with connections.connection() as connection:
-                    answer = await connection.fetchrow(self._statements.commit, *parameters)
+                (answer,) = await connections.fetch(self._statements.commit, parameters)
             except StorageError as error:
                 if isinstance(error.__cause__, COMMITS_FAULT):
                     return error
