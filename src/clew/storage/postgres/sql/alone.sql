@@ -6,7 +6,7 @@ CREATE FUNCTION @schema.commit_alone(
     in_checkpoint text, in_free boolean, in_from_head boolean, in_parent text, in_namespace text, in_node text,
     in_step bigint, in_run text, in_size bigint, in_covers bigint[], in_metadata bytea, in_body bytea,
     OUT new_incarnation text, OUT new_epoch bigint, OUT new_next_value bigint, OUT new_sequence bigint, OUT new_parent text
-) LANGUAGE plpgsql AS $clew$
+) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
 BEGIN
     -- What this finds in the thread's row, and so all that it decides by, is as the last to change it left it.
     UPDATE @schema.threads AS t SET sequence = t.sequence + 1, next_value = coalesce(in_first + in_count, t.next_value),
