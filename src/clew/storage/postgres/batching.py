@@ -1,0 +1,181 @@
+"""Commits that wait go together: one statement for many threads, while a thread's own go one after the other.
+
+A commit goes at once if the server has nothing to do. Those that come while statements are under way gather, and the next
+statement takes all that it may: at most one commit of a thread, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from clew.errors import ClewError, StorageError, TransientStorageError
+from clew.model.commit import Applied, Commit
+from clew.storage.postgres.commits import is_usual
+
+STATEMENTS = 4
+"""How many statements are under way at once at most."""
+BATCH = 32
+"""How many commits go in one at most: with many waiting, one batch is prepared while the server does another."""
+
+Outcome = Applied | ClewError
+
+
+class _Entry:
+    """A commit that waits, and who waits for it."""
+
+    __slots__ = ("commit", "done", "keys", "usual")
+
+    def __init__(self, commit: Commit, done: asyncio.Future[Outcome]) -> None:
+        self.commit = commit
+        self.done = done
+        self.usual = is_usual(commit)
+        fork = commit.fork
+        # A fork reads its source as the commits before it left it.
+        self.keys = (commit.thread_id,) if fork is None else tuple({commit.thread_id, fork.thread_id})
+
+
+class Batcher:
+    """The commits of one event loop. `many` applies usual ones in one statement, `one` any commit in one of its own."""
+
+    def __init__(
+        self,
+        many: Callable[[Sequence[Commit]], Awaitable[list[Applied | None]]],
+        one: Callable[[Commit], Awaitable[Outcome]],
+    ) -> None:
+        self._many, self._one = many, one
+        self._loop = asyncio.get_running_loop()
+        self._queues: dict[str, deque[_Entry]] = {}
+        self._usual: deque[_Entry] = deque()
+        self._others: deque[_Entry] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = 0
+        self._called = False
+
+    async def apply(self, commit: Commit) -> Outcome:
+        """What comes of `commit`. A caller that is cancelled may have been too late to stop it."""
+        if self._queues:
+            return await self.submit(commit)
+        # Nobody else is here: no need to hand it over.
+        entry = _Entry(commit, self._loop.create_future())
+        for key in entry.keys:
+            self._queues[key] = deque((entry,))
+        self._running += 1
+        try:
+            await (self._run_many([entry]) if entry.usual else self._run_one(entry))
+        finally:
+            self._running -= 1
+            self._start()
+        return await entry.done
+
+    def submit(self, commit: Commit) -> asyncio.Future[Outcome]:
+        """What will come of `commit`. A caller that gives up waiting does not stop it."""
+        entry = _Entry(commit, self._loop.create_future())
+        first = True
+        for key in entry.keys:
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = deque()
+            first = first and not queue
+            queue.append(entry)
+        if first:
+            self._make_ready(entry)
+        return entry.done
+
+    async def finish(self) -> None:
+        """Wait for everything that was submitted."""
+        while self._queues:
+            await asyncio.wait([queue[-1].done for queue in self._queues.values()])
+            await asyncio.sleep(0)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _make_ready(self, entry: _Entry) -> None:
+        (self._usual if entry.usual else self._others).append(entry)
+        # Not at once: what others submit in this turn of the loop goes along.
+        if not self._called and self._running < STATEMENTS:
+            self._called = True
+            self._loop.call_soon(self._start)
+
+    def _start(self) -> None:
+        self._called = False
+        while self._running < STATEMENTS and (self._others or self._usual):
+            work: Coroutine[Any, Any, None]
+            if self._others:
+                work = self._run_one(self._others.popleft())
+            else:
+                taken = self._usual
+                if len(taken) <= BATCH:
+                    self._usual = deque()
+                    entries = list(taken)
+                else:
+                    entries = [taken.popleft() for _ in range(BATCH)]
+                work = self._run_many(entries)
+            task = self._loop.create_task(work)
+            self._running += 1
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running -= 1
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._loop.call_exception_handler({"message": "clew: a batch of commits failed", "exception": error})
+        self._start()
+
+    async def _run_many(self, entries: list[_Entry]) -> None:
+        try:
+            outcomes = await self._many([entry.commit for entry in entries])
+        except TransientStorageError as error:
+            self._fail(entries, error)
+        except StorageError:
+            # One of them was applied before, or is at fault: each by itself shows which.
+            self._others.extend(entries)
+        except BaseException:
+            self._fail(entries, TransientStorageError("the commit was interrupted; try again"))
+            raise
+        else:
+            for entry, outcome in zip(entries, outcomes, strict=True):
+                if outcome is None:
+                    self._others.append(entry)
+                else:
+                    self._settle(entry, outcome)
+
+    async def _run_one(self, entry: _Entry) -> None:
+        try:
+            outcome = await self._one(entry.commit)
+        except StorageError as error:
+            self._fail([entry], error)
+        except BaseException:
+            self._fail([entry], TransientStorageError("the commit was interrupted; try again"))
+            raise
+        else:
+            self._settle(entry, outcome)
+
+    def _settle(self, entry: _Entry, outcome: Outcome) -> None:
+        if not entry.done.done():
+            entry.done.set_result(outcome)
+        self._leave(entry)
+
+    def _fail(self, entries: list[_Entry], error: StorageError) -> None:
+        for entry in entries:
+            if not entry.done.done():
+                # Each its own: callers add their tracebacks to it.
+                mine = type(error)(*error.args, **error.facts)
+                mine.__cause__ = error.__cause__
+                entry.done.set_exception(mine)
+            self._leave(entry)
+
+    def _leave(self, entry: _Entry) -> None:
+        """Let those that waited for this commit's thread come up."""
+        for key in entry.keys:
+            queue = self._queues[key]
+            queue.popleft()
+            if not queue:
+                del self._queues[key]
+                continue
+            following = queue[0]
+            if all(self._queues[each][0] is following for each in following.keys):
+                self._make_ready(following)

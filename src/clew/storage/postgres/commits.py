@@ -1,0 +1,359 @@
+"""Commits as parameters of the server's functions, and what these answer as outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew.errors import ClewError, StorageError
+from clew.model.commit import HEAD, Applied, Commit, NewCheckpoint
+from clew.model.config import ANY_USER
+from clew.model.message import folded
+from clew.model.records import Basis, MessageRecord, Range
+from clew.storage.checks import (
+    adds,
+    epoch_moved,
+    fork_exists,
+    head_moved,
+    lease_moved,
+    not_the_owner,
+    origin_missing,
+    owner_stays,
+    parent_gone,
+    rows_differ,
+    source_missing,
+    thread_gone,
+    values_moved,
+    written_since,
+)
+from clew.storage.packing import micros, moment, union
+from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
+from clew.storage.postgres.users import UserColumn
+
+Row = Any
+Parameters = list[Any]
+ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 39, 59
+_NO_VALUES = (None,) * 4
+_NO_CHECKPOINT = (None,) * 10
+
+
+def is_usual(commit: Commit) -> bool:
+    """Whether `commit` only adds, and so can go together with others; the server may still find that it can't."""
+    if commit.remove is not None or commit.fork is not None or commit.thread is not None or commit.merge:
+        return False
+    new = commit.checkpoint
+    if new is None:
+        return bool((commit.values or commit.messages or commit.attachments) and not _has_twins(commit))
+    # Only the main namespace's head is in the thread's row, by which the usual ones are decided.
+    return (new.namespace == "" or _is_free(commit, new)) and not _has_twins(commit)
+
+
+def _has_twins(commit: Commit) -> bool:
+    if not commit.attachments:
+        return False
+    keys = {(each.namespace, each.checkpoint_id, each.key) for each in commit.attachments}
+    return len(keys) != len(commit.attachments)
+
+
+def _is_free(commit: Commit, new: NewCheckpoint) -> bool:
+    """Whether the new checkpoint may have the parent that it names, whatever the head is."""
+    return commit.basis is not None and new.on_conflict == "branch" and new.parent is not HEAD
+
+
+def is_plain(commit: Commit) -> bool:
+    """Whether a usual `commit` is of values and a checkpoint alone."""
+    new = commit.checkpoint
+    return (
+        new is not None
+        and new.checkpoint_id == commit.commit_id
+        and not commit.messages
+        and not commit.attachments
+        and commit.fence is None
+        and commit.basis is not None
+    )
+
+
+def alone_parameters(commit: Commit, users: UserColumn) -> Parameters:
+    """The parameters of `commit_alone`, for a plain commit."""
+    basis, values, new = commit.basis, commit.values, commit.checkpoint
+    assert basis is not None
+    assert new is not None
+    parent = new.parent
+    return [
+        escaped(commit.thread_id),
+        commit.user is ANY_USER,
+        users.stored(commit.user),
+        micros(commit.at),
+        escaped(basis.incarnation),
+        basis.epoch,
+        *(_NO_VALUES if values is None else (values.first, values.count, values.digests, values.data)),
+        escaped(new.checkpoint_id),
+        parent is HEAD or new.on_conflict == "branch",
+        parent is HEAD,
+        None if parent is HEAD or parent is None else escaped(parent),
+        escaped(new.namespace),
+        escaped_or_none(new.node_name),
+        new.step,
+        escaped_or_none(new.run_id),
+        new.size,
+        [number for each in new.covers for number in each],
+        new.metadata,
+        new.body,
+    ]
+
+
+def alone_outcome(commit: Commit, answer: Row) -> Applied | None:
+    """What came of a plain commit; `None` if it was not usual."""
+    incarnation, epoch, next_value, sequence, parent = answer
+    if sequence is None:
+        return None
+    return Applied(
+        basis=Basis(incarnation=incarnation, epoch=epoch, next_value=next_value),
+        parent_id=unescaped_or_none(parent),
+        sequence=sequence,
+        created_at=commit.at,
+    )
+
+
+def usual_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: UserColumn) -> Parameters:
+    """The parameters of `commit_usual`, for commits in the order of their threads: an array for each column."""
+    count = len(commits)
+    # Columns that nobody needs are not sent: the driver looks at every element.
+    parameters: Parameters = [
+        None if column[0] is None and column.count(None) == count else column
+        for column in zip(*[_usual(commit, users) for commit in commits], strict=True)
+    ]
+    may_be_new = any(commit.basis is None for commit in commits)
+    parameters.insert(2, arrivals if may_be_new else None)
+    attached = [
+        (place, escaped(each.namespace), escaped(each.checkpoint_id), escaped(each.key), each.data)
+        for place, commit in enumerate(commits, 1)
+        if commit.attachments
+        for each in commit.attachments
+    ]
+    messages = [
+        (place, *row)
+        for place, commit in enumerate(commits, 1)
+        if commit.messages
+        for row in message_rows(commit.messages)
+    ]
+    return parameters + _columns(attached, 5) + _columns(messages, 8)
+
+
+_ANYONE, _NAMES_PARENT, _PARENT_IS_HEAD = 1, 2, 4
+
+
+def _usual(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
+    """The columns of one commit. What is as usual is None."""
+    thread_id, user, basis, values, new = commit.thread_id, commit.user, commit.basis, commit.values, commit.checkpoint
+    commit_id: str | None = commit.commit_id
+    flags = _ANYONE if user is ANY_USER else 0
+    if new is None:
+        made: tuple[Any, ...] = _NO_CHECKPOINT
+    else:
+        checkpoint_id, parent, namespace = new.checkpoint_id, new.parent, new.namespace
+        if commit_id == checkpoint_id:
+            commit_id = None
+        if parent is HEAD:
+            parent = None
+        else:
+            flags |= _NAMES_PARENT if _is_free(commit, new) else _NAMES_PARENT | _PARENT_IS_HEAD
+        made = (
+            escaped(checkpoint_id),
+            None if parent is None else escaped(parent),
+            escaped(namespace) if namespace else None,
+            escaped_or_none(new.node_name),
+            new.step,
+            escaped_or_none(new.run_id),
+            new.size,
+            _ranges_text(new.covers),
+            new.metadata or None,
+            new.body,
+        )
+    count = others = None
+    if commit.messages:
+        kept = {message.message_id: message for message in commit.messages}
+        count = len(kept)
+        others = sum(map(_message_size, kept.values()))
+    if commit.attachments:
+        others = (others or 0) + sum(len(each.data) for each in commit.attachments)
+    return (
+        escaped(thread_id),
+        _folded_id(thread_id),
+        flags or None,
+        users.stored(user),
+        None if commit_id is None else escaped(commit_id),
+        micros(commit.at),
+        None if basis is None else basis.incarnation,
+        None if basis is None else basis.epoch,
+        commit.fence,
+        *(_NO_VALUES if values is None else (values.first, values.count, values.digests, values.data)),
+        *made,
+        count,
+        others,
+    )
+
+
+def _ranges_text(ranges: Sequence[Range]) -> str:
+    return "{" + ",".join([f"{first},{end}" for first, end in ranges]) + "}"
+
+
+def _folded_id(thread_id: str) -> str | None:
+    search = folded(thread_id)
+    return None if search == thread_id else escaped(search)
+
+
+def _message_size(message: MessageRecord) -> int:
+    return text_size(message.text) + len(message.data)
+
+
+def message_rows(messages: Sequence[MessageRecord]) -> list[tuple[Any, ...]]:
+    """The columns of each message; of two with one id, the last in the place of the first."""
+    kept = {message.message_id: message for message in messages}
+    return [
+        (
+            escaped(each.message_id),
+            escaped(each.text),
+            each.tool_calls,
+            escaped_or_none(each.run_id),
+            micros(each.created_at),
+            _message_size(each),
+            each.data,
+        )
+        for each in kept.values()
+    ]
+
+
+def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
+    """The parameters of `commit`. Raises ConfigError for a user that the owner column can't hold."""
+    basis, removal, fork, values, new = commit.basis, commit.remove, commit.fork, commit.values, commit.checkpoint
+    parameters: Parameters = [
+        escaped(commit.thread_id),
+        _folded_id(commit.thread_id),
+        commit.user is ANY_USER,
+        users.stored(commit.user),
+        escaped(commit.commit_id),
+        micros(commit.at),
+        escaped(basis.incarnation) if basis else None,
+        basis.epoch if basis else None,
+        commit.fence,
+        adds(commit),
+    ]
+    if removal:
+        ranges = union(removal.values)
+        parameters += [
+            removal.thread,
+            removal.state,
+            *_columns([(escaped(space), escaped(name)) for space, name in removal.checkpoints], 2),
+            *_columns([(escaped(name),) for name in removal.messages], 1),
+            # Naming values counts, even if no number is among them.
+            *(_columns(ranges or [(0, 0)], 2) if removal.values else [None] * 2),
+            removal.as_of,
+        ]
+    else:
+        parameters += [False, False, None, None, None, None, None, None]
+    if fork:
+        parameters += map(escaped_or_none, (fork.thread_id, fork.namespace, fork.checkpoint_id, fork.as_checkpoint_id))
+    else:
+        parameters += [None] * 4
+    parameters += [values.first, values.count, values.digests, values.data] if values else _NO_VALUES
+    parameters += _columns([(row.first, row.count, row.digests, row.data) for row in commit.merge], 4)
+    if new:
+        parameters += [
+            escaped(new.checkpoint_id),
+            escaped(new.namespace),
+            new.parent is HEAD,
+            None if new.parent is HEAD or new.parent is None else escaped(new.parent),
+            new.on_conflict == "reject",
+            escaped_or_none(new.node_name),
+            new.step,
+            escaped_or_none(new.run_id),
+            new.size,
+            [number for each in new.covers for number in each],
+            new.metadata,
+            new.body,
+        ]
+    else:
+        parameters += [None] * 12
+    parameters.append(commit.keep_attachments)
+    # Of two with one key the last counts, or the first if those that are there are kept.
+    ordered = reversed(commit.attachments) if commit.keep_attachments else commit.attachments
+    attachments = {(each.namespace, each.checkpoint_id, each.key): each.data for each in ordered}
+    parameters += _columns([(*map(escaped, key), data) for key, data in attachments.items()], 4)
+    parameters += _columns(message_rows(commit.messages), 7)
+    if described := commit.thread:
+        owner = users.stored(described.user_id)
+        parameters += [True, escaped(described.text), described.data, escaped_or_none(described.run_id), owner]
+    else:
+        parameters += [False, None, None, None, None]
+    return parameters
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[Any]:
+    return list(zip(*rows, strict=True)) if rows else [None] * count
+
+
+def usual_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], answer: Row) -> list[Applied | None]:
+    """What came of each commit, as they arrived; `None` for those that were not usual, of which nothing was written."""
+    outcomes: list[Applied | None] = [None] * len(commits)
+    if answer["applied"]:
+        for place, incarnation, epoch, next_value, sequence, parent in zip(*answer.values(), strict=True):
+            commit, arrival = commits[place - 1], arrivals[place - 1]
+            basis = Basis(incarnation=incarnation, epoch=epoch, next_value=next_value)
+            if commit.checkpoint is None:
+                outcomes[arrival] = Applied(basis=basis)
+            else:
+                parent = unescaped_or_none(parent)
+                outcomes[arrival] = Applied(basis=basis, parent_id=parent, sequence=sequence, created_at=commit.at)
+    return outcomes
+
+
+def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
+    """What came of `commit`, or the error that kept it from being applied."""
+    code = answer["outcome"]
+    if code not in ("applied", "repeated"):
+        return _refusal(commit, code, unescaped_or_none(answer["named"]), answer["number"])
+    basis = None
+    if answer["incarnation"] is not None:
+        basis = Basis(incarnation=answer["incarnation"], epoch=answer["epoch"], next_value=answer["next_value"])
+    created_at = answer["created_at"]
+    return Applied(
+        basis=basis,
+        parent_id=unescaped_or_none(answer["parent"]),
+        sequence=answer["sequence"] or 0,
+        created_at=None if created_at is None else moment(created_at),
+        removed=answer["removed"],
+        repeated=code == "repeated",
+    )
+
+
+def _refusal(commit: Commit, code: str, named: str | None, number: int) -> ClewError:
+    thread_id, fork = commit.thread_id, commit.fork
+    match code:
+        case "owner":
+            return not_the_owner(thread_id, commit.user)
+        case "new_owner":
+            return owner_stays(commit)
+        case "deleted":
+            return thread_gone(thread_id)
+        case "epoch":
+            return epoch_moved(commit, number)
+        case "as_of":
+            return written_since(commit, number)
+        case "first":
+            return values_moved(commit, number)
+        case "fence":
+            return lease_moved(commit, number)
+        case "merge":
+            return rows_differ(thread_id, commit.merge[number - 1])
+        case "head":
+            return head_moved(commit, named)
+        case "parent":
+            return parent_gone(commit, named)
+        case "exists":
+            return fork_exists(thread_id)
+        case "source" if fork:
+            return source_missing(fork)
+        case "origin" if fork:
+            return origin_missing(fork, fork.checkpoint_id)
+    return StorageError(f"thread {thread_id!r}: the server answered {code!r}, which this Clew does not know")

@@ -1,0 +1,193 @@
+"""Connections to the server: a pool for each event loop, or the one that the user brought."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from clew.errors import ConfigError, StorageError, TransientStorageError
+from clew.storage.postgres.failures import DRIVER_ERRORS, storage_error
+
+ACQUIRE_TIMEOUT = 30.0
+"""Seconds that a call waits for a connection while all are taken, unless `pool_config` says otherwise."""
+CONNECT_TIMEOUT = 10.0
+_SPARE_SECONDS = 1.0
+_DEFAULTS: dict[str, Any] = {"min_size": 0, "max_size": 10, "timeout": CONNECT_TIMEOUT}
+
+
+class PoolSettings:
+    """What a pool is made of: `dsn` and `pool_config`, which goes to asyncpg but for `acquire_timeout`."""
+
+    def __init__(
+        self, dsn: str | None, pool_config: Mapping[str, Any] | None, statement_cache_size: int | None
+    ) -> None:
+        options = {**_DEFAULTS, **(pool_config or {})}
+        acquire_timeout = options.pop("acquire_timeout", ACQUIRE_TIMEOUT)
+        if isinstance(acquire_timeout, bool) or not isinstance(acquire_timeout, (int, float)) or acquire_timeout <= 0:
+            raise ConfigError(
+                f"pool_config['acquire_timeout'] must be a number of seconds; got {acquire_timeout!r:.60}"
+            )
+        if statement_cache_size is not None:
+            options["statement_cache_size"] = statement_cache_size
+        self.acquire_timeout = float(acquire_timeout)
+        self._dsn = dsn
+        self._options = options
+
+    async def open(self) -> asyncpg.Pool:
+        """A pool on the running loop."""
+        try:
+            # Nothing of ours outlives its statement, so connections need no resetting, which would be a round trip each.
+            return await asyncpg.create_pool(self._dsn, **{"reset": _nothing, **self._options})
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"pool_config or the DSN is not usable: {error}") from error
+        except DRIVER_ERRORS as error:
+            raise storage_error(error) from error
+
+
+async def _nothing(_: Any) -> None:
+    """Leave the connection as it is."""
+
+
+class Connections:
+    """The connections that one event loop uses."""
+
+    def __init__(self, settings: PoolSettings, pool: asyncpg.Pool | None = None) -> None:
+        self._settings = settings
+        self._given = pool
+        self._opening: asyncio.Task[asyncpg.Pool] | None = None
+        self._opened: asyncpg.Pool | None = None
+        self._releases: set[asyncio.Task[None]] = set()
+        self._spare: list[Any] = []
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._waiting = 0
+
+    async def _pool(self) -> asyncpg.Pool:
+        if self._given is not None:
+            return self._given
+        if self._opened is not None:
+            return self._opened
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._settings.open())
+        opening = self._opening
+        try:
+            # Whoever gives up waiting does not take it from the others.
+            self._opened = await asyncio.shield(opening)
+        except (StorageError, ConfigError):
+            # The next caller tries anew.
+            if self._opening is opening:
+                self._opening = None
+            raise
+        return self._opened
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """A connection, for as long as the block lasts. Raises TransientStorageError if all stay taken for too long."""
+        pool = await self._pool()
+        connection = await self._acquire(pool)
+        try:
+            yield connection
+        except DRIVER_ERRORS as error:
+            raise storage_error(error) from error
+        finally:
+            self._release(pool, connection)
+
+    async def fetch(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
+        """The rows that the statement gives."""
+        pool = await self._pool()
+        connection = await self._acquire(pool)
+        try:
+            rows: list[Any] = await connection.fetch(statement, *parameters)
+        except BaseException as error:
+            self._release(pool, connection)
+            if isinstance(error, DRIVER_ERRORS):
+                raise storage_error(error) from error
+            raise
+        if self._given is not None or self._waiting:
+            self._release(pool, connection)
+        else:
+            # The pool would take two turns of the loop to have it back; whoever comes before that takes another.
+            self._spare.append(connection)
+            if self._sweeping is None:
+                self._sweeping = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._sweep, pool)
+        return rows
+
+    async def _acquire(self, pool: asyncpg.Pool) -> Any:
+        while self._spare:
+            connection = self._spare.pop()
+            if _is_open(connection):
+                return connection
+            self._release(pool, connection)
+        timeout = self._settings.acquire_timeout
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(timeout) as deadline:
+                return await pool.acquire()
+        except DRIVER_ERRORS as error:
+            if not deadline.expired():
+                raise storage_error(error) from error
+            message = (
+                f"no connection was free for {timeout:g} s: all {pool.get_max_size()} of the pool are in use; "
+                f"raise max_size or acquire_timeout in pool_config, or do less at once"
+            )
+            raise TransientStorageError(message) from error
+        finally:
+            self._waiting -= 1
+
+    def _release(self, pool: asyncpg.Pool, connection: Any) -> None:
+        # In a task: whoever waits for the answer need not wait for this.
+        task = asyncio.ensure_future(_released(pool, connection))
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+
+    def _sweep(self, pool: asyncpg.Pool) -> None:
+        """Let the pool have what nobody uses just now: it knows when to close it."""
+        self._sweeping = None
+        while self._spare:
+            self._release(pool, self._spare.pop())
+
+    async def close(self, *, given_too: bool) -> None:
+        """Close the pool that was opened here; one that was brought only if `given_too`."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweep(await self._pool())
+        if self._releases:
+            await asyncio.wait(self._releases)
+        if self._given is not None:
+            if given_too:
+                await _close(self._given)
+            return
+        opening, self._opening, self._opened = self._opening, None, None
+        if opening is not None:
+            try:
+                pool = await opening
+            except (StorageError, ConfigError):
+                return
+            await _close(pool)
+
+
+def _is_open(connection: Any) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:
+        # It was cut, and has gone back to the pool by itself.
+        return False
+
+
+async def _released(pool: asyncpg.Pool, connection: Any) -> None:
+    try:
+        await pool.release(connection)
+    except DRIVER_ERRORS:
+        # The connection is broken and gone; the pool opens another when it is needed.
+        pass
+
+
+async def _close(pool: asyncpg.Pool) -> None:
+    try:
+        await pool.close()
+    except DRIVER_ERRORS:
+        # The server is gone: there is nobody to say goodbye to.
+        pool.terminate()

@@ -1,0 +1,272 @@
+"""Queries as statements, and the rows that they give as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from typing import Any
+
+from clew.model.config import ANY_USER, User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    Totals,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import (
+    AttachmentRecord,
+    Basis,
+    CheckpointRecord,
+    LeaseRecord,
+    MessageRecord,
+    ThreadRecord,
+    ValueRow,
+)
+from clew.storage.packing import day, moment
+from clew.storage.postgres.commits import ALONE_PARAMETERS, COMMIT_PARAMETERS, USUAL_PARAMETERS
+from clew.storage.postgres.schema import Schema
+from clew.storage.postgres.texts import escaped, escaped_or_none, pattern, unescaped, unescaped_or_none
+from clew.storage.postgres.users import UserColumn
+
+_FAR = (1 << 63) - 1
+Row = Any
+Question = tuple[str, list[Any]]
+"""A statement and its parameters."""
+_by_first = attrgetter("first")
+
+
+class Statements:
+    """The statements of one schema: what to ask, by query."""
+
+    def __init__(self, schema: Schema, users: UserColumn) -> None:
+        sql = schema.statements()
+        self._sql = sql
+        self._users = users
+        self._checkpoints: dict[tuple[bool, ...], str] = {}
+        self.ping, self.lease, self._stats = sql["ping"], sql["lease"], sql["stats"]
+        self.commit_alone = sql["commit_alone"].replace("@arguments", _arguments(ALONE_PARAMETERS))
+        self.commit = sql["commit"].replace("@arguments", _arguments(COMMIT_PARAMETERS))
+        self.commit_usual = sql["commit_usual"].replace("@arguments", _arguments(USUAL_PARAMETERS))
+        self._one_message = sql["messages"].replace("@which", sql["messages_one"])
+        self._all_messages = sql["messages"].replace("@which", sql["messages_all"])
+        self._threads = {
+            kind: sql["threads"].replace("@which", sql[f"threads_{kind}"]).replace("@order", sql[order])
+            for kind, order in (
+                ("one", "order_of_user"),
+                ("of_user", "order_of_user"),
+                ("of_nobody", "order_of_user"),
+                ("of_all", "order_of_all"),
+            )
+        }
+
+    def _who(self, thread_id: str, user: User) -> list[Any]:
+        return [escaped(thread_id), user is ANY_USER, self._users.stored(user)]
+
+    def checkpoints(self, query: CheckpointQuery) -> Question:
+        state = query.detail == "state"
+        parameters = [*self._who(query.thread_id, query.user), escaped_or_none(query.run_id), query.limit]
+        if state:
+            parameters.append(escaped_or_none(query.known))
+        given = (query.namespace, query.checkpoint_id, query.before)
+        shape = (query.detail != "info", state, *(each is not None for each in given))
+        statement = self._checkpoints.get(shape)
+        if statement is None:
+            statement = self._checkpoints[shape] = self._checkpoint_statement(*shape)
+        parameters += [escaped(each) for each in given if each is not None]
+        return statement, parameters
+
+    def _checkpoint_statement(self, body: bool, state: bool, spaced: bool, named: bool, before: bool) -> str:
+        """The statement for a query that gives a namespace, an id, a `before`."""
+        sql = self._sql
+        if named:
+            which = sql["named"]
+        else:
+            which = sql["in_namespace" if spaced else "in_all"]
+        if before:
+            which += " AND " + sql["before"]
+        number = 6 if state else 5
+        for mark, given in (("@namespace", spaced), ("@id", named), ("@before", before)):
+            number += given
+            which = which.replace(mark, f"${number}" if given else "NULL")
+        text = sql["checkpoints"].replace("@which", which)
+        text = text.replace("@body", "body, covers" if body else "''::bytea AS body, '{}'::bigint[] AS covers")
+        return f"{text} {sql['with_values']}" if state else text
+
+    def values(self, query: ValueQuery) -> Question:
+        ranges = [(query.since, _FAR)] if query.ranges is None else query.ranges
+        numbers = [number for each in ranges for number in each]
+        return self._sql["values"], [*self._who(query.thread_id, query.user), query.data, numbers]
+
+    def attachments(self, query: AttachmentQuery) -> Question:
+        parameters = self._who(query.thread_id, query.user)
+        if query.checkpoint_id is None:
+            return self._sql["attachments_of_all"], parameters
+        return self._sql["attachments_of_one"], [*parameters, escaped(query.namespace), escaped(query.checkpoint_id)]
+
+    def messages(self, query: MessageQuery) -> Question:
+        parameters = [*self._who(query.thread_id, query.user), query.limit, query.offset]
+        wanted = pattern(query.search) if query.search else None
+        if query.message_id is not None:
+            return self._one_message, [*parameters, escaped(query.message_id), wanted]
+        if wanted is not None:
+            return self._sql["messages_found"], [*parameters, wanted]
+        return self._all_messages, parameters
+
+    def threads(self, query: ThreadQuery) -> Question:
+        parameters = [query.limit, query.offset, escaped(query.search) if query.search else None]
+        user = self._users.stored(query.user)
+        if query.thread_id is not None:
+            return self._threads["one"], [*parameters, escaped(query.thread_id), query.user is ANY_USER, user]
+        if query.user is ANY_USER:
+            return self._threads["of_all"], parameters
+        if user is None:
+            return self._threads["of_nobody"], parameters
+        return self._threads["of_user"], [*parameters, user]
+
+    def stats(self, user: User) -> Question:
+        return self._stats, [user is ANY_USER, self._users.stored(user)]
+
+    def thread_records(self, rows: Iterable[Row]) -> list[ThreadRecord]:
+        return [_thread(row, self._users.read(row["user_id"])) for row in rows]
+
+
+def _arguments(count: int) -> str:
+    return ", ".join(f"${number}" for number in range(1, count + 1))
+
+
+def checkpoint_page(rows: list[Row]) -> CheckpointPage:
+    if not rows:
+        return CheckpointPage(basis=None)
+    found: list[CheckpointRecord] = []
+    values: list[ValueRow] = []
+    basis = None
+    for kind, n1, n2, n3, n4, t1, t2, t3, t4, t5, b1, b2, covers in rows:
+        if kind == 2:
+            values.append(ValueRow(first=n1, count=n2, digests=b1, data=b2))
+        elif kind == 1:
+            found.append(
+                CheckpointRecord(
+                    checkpoint_id=unescaped(t1),
+                    namespace=unescaped(t2),
+                    sequence=n1,
+                    parent_id=unescaped_or_none(t3),
+                    created_at=moment(n2),
+                    node_name=unescaped_or_none(t4),
+                    step=n3,
+                    run_id=unescaped_or_none(t5),
+                    size=n4,
+                    metadata=b1,
+                    body=b2,
+                    covers=tuple(zip(covers[::2], covers[1::2], strict=True)),
+                )
+            )
+        else:
+            basis = Basis(incarnation=t1, epoch=n1, next_value=n2)
+    # The parts of a statement have no order of their own.
+    found.sort(key=attrgetter("sequence"), reverse=True)
+    values.sort(key=_by_first)
+    return CheckpointPage(basis=basis, checkpoints=tuple(found), rows=tuple(values))
+
+
+def value_page(rows: list[Row]) -> ValuePage:
+    values: list[ValueRow] = []
+    basis, thread_sequence = None, 0
+    for n1, n2, sequence, incarnation, digests, data in rows:
+        if incarnation is None:
+            values.append(ValueRow(first=n1, count=n2, digests=digests, data=data))
+        else:
+            basis, thread_sequence = Basis(incarnation=incarnation, epoch=n1, next_value=n2), sequence
+    values.sort(key=_by_first)
+    return ValuePage(basis=basis, rows=tuple(values), sequence=thread_sequence)
+
+
+def attachment_records(rows: Iterable[Row]) -> list[AttachmentRecord]:
+    return [
+        AttachmentRecord(
+            namespace=unescaped(namespace), checkpoint_id=unescaped(checkpoint_id), key=unescaped(key), data=data
+        )
+        for namespace, checkpoint_id, key, data in rows
+    ]
+
+
+def message_records(rows: Iterable[Row]) -> list[MessageRecord]:
+    return [
+        MessageRecord(
+            message_id=unescaped(message_id),
+            text=unescaped(text),
+            tool_calls=tool_calls,
+            run_id=unescaped_or_none(run_id),
+            created_at=moment(created_at),
+            data=data,
+        )
+        for message_id, text, tool_calls, run_id, created_at, data in rows
+    ]
+
+
+def _thread(row: Mapping[str, Any], user_id: str | None) -> ThreadRecord:
+    head = None
+    if row["sequence"] is not None:
+        head = CheckpointRecord(
+            checkpoint_id=unescaped(row["checkpoint_id"]),
+            namespace=unescaped(row["namespace"]),
+            sequence=row["sequence"],
+            parent_id=unescaped_or_none(row["parent_id"]),
+            created_at=moment(row["made_at"]),
+            node_name=unescaped_or_none(row["node_name"]),
+            step=row["step"],
+            run_id=unescaped_or_none(row["made_in"]),
+            size=row["state_size"],
+            metadata=row["metadata"],
+            body=b"",
+            covers=(),
+        )
+    source = row["forked_thread"]
+    return ThreadRecord(
+        thread_id=unescaped(row["thread_id"]),
+        user_id=user_id,
+        created_at=moment(row["created_at"]),
+        updated_at=moment(row["updated_at"]),
+        run_id=unescaped_or_none(row["run_id"]),
+        text=unescaped(row["text"]),
+        data=row["data"],
+        forked_from=None if source is None else (unescaped(source), unescaped(row["forked_checkpoint"])),
+        checkpoint_count=row["checkpoint_count"],
+        message_count=row["message_count"],
+        size=row["size"],
+        head=head,
+    )
+
+
+def storage_stats(rows: Iterable[Row]) -> StorageStats:
+    by_thread: dict[str, Totals] = {}
+    days: dict[int, list[int]] = {}
+    stored = 0
+    for kind, thread_id, number, messages, tool_calls, checkpoints, size in rows:
+        if kind == 0:
+            totals = Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
+            by_thread[unescaped(thread_id)] = totals
+        elif kind == 1:
+            sums = days.setdefault(number, [0, 0, 0, 0])
+            days[number] = [a + b for a, b in zip(sums, (messages, tool_calls, checkpoints, size), strict=True)]
+        else:
+            stored = size
+    by_day = {
+        day(number): Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
+        for number, (messages, tool_calls, checkpoints, size) in sorted(days.items())
+    }
+    return StorageStats(by_thread=by_thread, by_day=by_day, stored_bytes=stored)
+
+
+def lease_record(thread_id: str, row: Mapping[str, Any]) -> LeaseRecord:
+    return LeaseRecord(
+        thread_id=thread_id,
+        holder=unescaped(row["holder"]),
+        token=row["token"],
+        since=moment(row["since"]),
+        expires_at=moment(row["expires_at"]),
+    )

@@ -1,0 +1,131 @@
+"""Making the schema ready: created, checked to be Clew's, or migrated to this version."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import asyncpg
+
+from clew.errors import ConfigError, SchemaVersionError
+from clew.storage.postgres.users import UserColumn
+from clew.storage.protocol import RECEIPTS_KEPT
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    ("tables.sql", "parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql"),
+)
+"""The scripts of step n take a schema from version n to n + 1; a fresh one runs them all, so they are the schema."""
+
+INDEXED_FROM = 1_000
+"""From which position on the messages of a thread are in the trigram index: small threads are as fast without it."""
+
+_NAME_BYTES = 63
+_MARKS = re.compile(r"@(schema|text_schema|user_type|user|receipts_kept|indexed_from)\b")
+
+
+@cache
+def script(name: str) -> str:
+    """The text of one of the SQL files."""
+    return files(__package__).joinpath("sql", name).read_text(encoding="utf-8")
+
+
+class Schema:
+    """One schema of the database, and the SQL that speaks of it."""
+
+    def __init__(self, name: str, users: UserColumn) -> None:
+        if not isinstance(name, str) or not name or "\0" in name or "$clew$" in name:
+            raise ConfigError(f"schema must be the name of a PostgreSQL schema, not {name!r:.60}")
+        if len(name.encode("utf-8", "replace")) > _NAME_BYTES:
+            raise ConfigError(f"schema is longer than PostgreSQL's {_NAME_BYTES} bytes: {name!r}")
+        self.name = name
+        self._users = users
+        self.quoted = '"' + name.replace('"', '""') + '"'
+        self._values = {
+            "@schema": self.quoted,
+            "@text_schema": self.quoted.replace("'", "''"),
+            "@user": users.sql_type,
+            "@user_type": users.definition,
+            "@receipts_kept": str(RECEIPTS_KEPT),
+            "@indexed_from": str(INDEXED_FROM),
+        }
+
+    def sql(self, text: str) -> str:
+        """`text` with the schema's name and the owner column's type in it."""
+        # All at once: a schema's name may look like one of the marks.
+        return _MARKS.sub(lambda mark: self._values[mark[0]], text)
+
+    def statements(self) -> dict[str, str]:
+        """The queries, by the names in their `-- name:` lines."""
+        found: dict[str, str] = {}
+        for part in script("reads.sql").split("-- name:")[1:]:
+            title, _, text = part.partition("\n")
+            lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("--")]
+            found[title.strip()] = self.sql(" ".join(filter(None, lines)))
+        return found
+
+    async def prepare(self, connection: Any) -> None:
+        """Bring the schema to this version. Raises SchemaVersionError if it is newer, or not Clew's."""
+        try:
+            version = await self._version(connection)
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            version = 0
+        if version == len(MIGRATIONS):
+            return
+        async with connection.transaction(isolation="read_committed"):
+            # One at a time; until the end of the transaction, so that a pooler between us can't keep it.
+            lock = "SELECT pg_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
+            await connection.execute(lock, self.name)
+            there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
+            version = await self._version(connection) if there else 0
+            for step in MIGRATIONS[version:]:
+                await self._migrate(connection, step, fresh=version == 0)
+                version += 1
+                await connection.execute(self.sql("UPDATE @schema.clew_schema SET version = $1"), version)
+
+    async def _version(self, connection: Any) -> int:
+        """The version that the schema has. Raises SchemaVersionError or ConfigError if it can't be used."""
+        version, user_type = await connection.fetchrow(self.statements()["version"])
+        if version > len(MIGRATIONS):
+            message = (
+                f"schema {self.name!r} has version {version}, and this Clew knows versions up to {len(MIGRATIONS)}: "
+                f"upgrade the 'clew' package, or use another schema"
+            )
+            raise SchemaVersionError(message, schema=self.name, found=version, known=len(MIGRATIONS))
+        if user_type != self._users.sql_type:
+            message = (
+                f"schema {self.name!r} has an owner column of type {user_type}, not {self._users.sql_type} "
+                f"(user_id_type={self._users.user_id_type!r}): open it with the type that it was made with"
+            )
+            raise ConfigError(message, schema=self.name, found=user_type, asked=self._users.sql_type)
+        return int(version)
+
+    async def _migrate(self, connection: Any, step: tuple[str, ...], *, fresh: bool) -> None:
+        scripts = [script(name) for name in step]
+        if fresh:
+            scripts.insert(
+                0,
+                "CREATE TABLE @schema.clew_schema (version integer NOT NULL); INSERT INTO @schema.clew_schema VALUES (0);",
+            )
+            if not await connection.fetchval("SELECT true FROM pg_namespace WHERE nspname = $1", self.name):
+                scripts.insert(0, "CREATE SCHEMA @schema;")
+        try:
+            await connection.execute(self.sql("\n".join(scripts)))
+        except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
+            message = f"schema {self.name!r} has tables that are not Clew's; give Clew a schema of its own"
+            raise SchemaVersionError(message, schema=self.name) from error
+        if fresh:
+            await self._index_texts(connection)
+
+    async def _index_texts(self, connection: Any) -> None:
+        """Make the trigram index, if the server has the extension and lets this user create it; searches scan without it."""
+        try:
+            async with connection.transaction():
+                await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        except (asyncpg.UndefinedFileError, asyncpg.FeatureNotSupportedError, asyncpg.InsufficientPrivilegeError):
+            return
+        where = "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = $1"
+        home = await connection.fetchval(where, "pg_trgm")
+        index = f"CREATE INDEX messages_by_text ON @schema.messages USING gin (text {home}.gin_trgm_ops)"
+        await connection.execute(self.sql(f"{index} WHERE position >= @indexed_from"))

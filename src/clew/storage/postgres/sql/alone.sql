@@ -1,0 +1,36 @@
+-- Applies one usual commit (see `commit_usual`) of values and a checkpoint, whole or not at all, at the least cost.
+
+CREATE FUNCTION @schema.commit_alone(
+    in_thread text, in_any boolean, in_user @user, in_at bigint, in_incarnation text, in_epoch bigint,
+    in_first bigint, in_count integer, in_digests bytea, in_data bytea,
+    in_checkpoint text, in_free boolean, in_from_head boolean, in_parent text, in_namespace text, in_node text,
+    in_step bigint, in_run text, in_size bigint, in_covers bigint[], in_metadata bytea, in_body bytea,
+    OUT new_incarnation text, OUT new_epoch bigint, OUT new_next_value bigint, OUT new_sequence bigint, OUT new_parent text
+) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
+BEGIN
+    -- What this finds in the thread's row, and so all that it decides by, is as the last to change it left it.
+    UPDATE @schema.threads AS t SET sequence = t.sequence + 1, next_value = coalesce(in_first + in_count, t.next_value),
+        checkpoint_count = t.checkpoint_count + 1,
+        size = t.size + coalesce(octet_length(in_digests) + octet_length(in_data), 0)
+            + octet_length(in_metadata) + octet_length(in_body),
+        updated_at = greatest(t.updated_at, in_at), active = greatest(t.updated_at, in_at) >> 28,
+        head = CASE WHEN in_namespace = '' THEN in_checkpoint ELSE t.head END, head_before = t.head
+    WHERE t.thread_id = in_thread AND (in_any OR t.user_id IS NULL OR t.user_id = in_user)
+        AND t.incarnation = in_incarnation AND t.epoch = in_epoch AND (in_first IS NULL OR t.next_value = in_first)
+        AND (in_free OR t.head IS NOT DISTINCT FROM in_parent)
+    RETURNING t.incarnation, t.epoch, t.next_value, t.sequence, CASE WHEN in_from_head THEN t.head_before ELSE in_parent END
+    INTO new_incarnation, new_epoch, new_next_value, new_sequence, new_parent;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    INSERT INTO @schema.checkpoints VALUES (
+        in_thread, new_sequence, in_at, in_step, in_size, true, in_namespace, in_checkpoint, new_parent, in_node, in_run,
+        in_covers, in_metadata, in_body);
+    IF in_first IS NOT NULL THEN
+        INSERT INTO @schema.value_rows VALUES (in_thread, in_first, in_count, in_digests, in_data);
+    END IF;
+    PERFORM FROM @schema.receipts AS r WHERE r.thread_id = in_thread AND r.commit_id = in_checkpoint;
+    IF FOUND THEN
+        RAISE EXCEPTION 'clew: this commit was applied before' USING ERRCODE = 'unique_violation';
+    END IF;
+END $clew$;

@@ -1,0 +1,35 @@
+-- What commits and queries share: the rows that ranges of values need, each once and in order; and forgetting a thread.
+
+-- `ranges` has first and end of each, one after the other.
+CREATE FUNCTION @schema.covered(of_thread text, ranges bigint[]) RETURNS SETOF @schema.value_rows
+LANGUAGE sql STABLE AS $clew$
+    SELECT v.* FROM (
+        SELECT lower(r.part) AS first, upper(r.part) AS "end",
+            lag(upper(r.part), 1, 0::bigint) OVER (ORDER BY lower(r.part)) AS before
+        FROM unnest((
+            SELECT range_agg(int8range(ranges[at], ranges[at + 1]))
+            FROM generate_series(1, cardinality(ranges), 2) AS at WHERE ranges[at] < ranges[at + 1]
+        )) AS r (part)
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        -- What begins before the end of the range before this one was found with that.
+        SELECT * FROM @schema.value_rows AS x
+        WHERE x.thread_id = of_thread AND x.first < wanted."end" AND x.first + x.count > wanted.first
+            AND x.first >= greatest(wanted.before, coalesce((
+                SELECT y.first FROM @schema.value_rows AS y
+                WHERE y.thread_id = of_thread AND y.first <= wanted.first ORDER BY y.first DESC LIMIT 1), 0))
+        ORDER BY x.first
+    ) AS v
+$clew$;
+
+CREATE FUNCTION @schema.forget(of_thread text) RETURNS void
+LANGUAGE plpgsql AS $clew$
+BEGIN
+    DELETE FROM @schema.checkpoints WHERE thread_id = of_thread;
+    DELETE FROM @schema.value_rows WHERE thread_id = of_thread;
+    DELETE FROM @schema.attachments WHERE thread_id = of_thread;
+    DELETE FROM @schema.messages WHERE thread_id = of_thread;
+    DELETE FROM @schema.receipts WHERE thread_id = of_thread;
+    DELETE FROM @schema.leases WHERE thread_id = of_thread;
+    DELETE FROM @schema.threads WHERE thread_id = of_thread;
+END $clew$;

@@ -1,0 +1,165 @@
+-- Every query: one statement, and so one view of the store. Each finds its rows by an index, in the order that it gives them in.
+
+-- name: checkpoints
+WITH thread AS MATERIALIZED (
+    SELECT incarnation, epoch, next_value FROM @schema.threads
+    WHERE thread_id = $1 AND ($2 OR user_id IS NULL OR user_id = $3)
+), page AS MATERIALIZED (
+    SELECT c.* FROM thread CROSS JOIN LATERAL (
+        SELECT sequence, created_at, step, size, namespace, checkpoint_id, parent_id, node_name, run_id, metadata, @body
+        FROM @schema.checkpoints WHERE thread_id = $1 AND @which AND ($4::text IS NULL OR run_id = $4)
+        ORDER BY sequence DESC LIMIT $5
+    ) AS c
+)
+SELECT 0 AS kind, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
+    NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL::bigint[] AS covers
+FROM thread
+UNION ALL
+SELECT 1, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body, covers
+FROM page
+
+-- name: with_values
+UNION ALL
+SELECT 2, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
+FROM (
+    SELECT array_agg(u.number ORDER BY page.sequence, u.n) AS ranges
+    FROM page CROSS JOIN unnest(covers) WITH ORDINALITY AS u (number, n) WHERE checkpoint_id IS DISTINCT FROM $6
+) AS needed
+CROSS JOIN LATERAL @schema.covered($1, needed.ranges) AS v
+
+-- name: in_namespace
+namespace = @namespace
+
+-- name: in_all
+true
+
+-- name: named
+checkpoint_id = @id AND (@namespace::text IS NULL OR namespace = @namespace)
+
+-- name: before
+sequence < coalesce((
+    SELECT max(b.sequence) FROM @schema.checkpoints AS b
+    WHERE b.thread_id = $1 AND b.checkpoint_id = @before AND (@namespace::text IS NULL OR b.namespace = @namespace)), 0)
+
+-- name: values
+WITH thread AS MATERIALIZED (
+    SELECT incarnation, epoch, next_value, sequence FROM @schema.threads
+    WHERE thread_id = $1 AND ($2 OR user_id IS NULL OR user_id = $3)
+)
+SELECT epoch AS n1, next_value AS n2, sequence AS n3, incarnation AS t1, NULL::bytea AS digests, NULL::bytea AS data
+FROM thread
+UNION ALL
+SELECT v.first, v.count, NULL, NULL, v.digests, CASE WHEN $4 THEN v.data ELSE '' END
+FROM thread CROSS JOIN @schema.covered($1, $5) AS v
+
+-- name: attachments_of_one
+SELECT a.namespace, a.checkpoint_id, a.key, a.data FROM @schema.attachments AS a
+WHERE a.thread_id = $1 AND a.namespace = $4 AND a.checkpoint_id = $5 AND EXISTS (
+    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
+ORDER BY a.namespace, a.checkpoint_id, a.key
+
+-- name: attachments_of_all
+SELECT a.namespace, a.checkpoint_id, a.key, a.data FROM @schema.attachments AS a
+WHERE a.thread_id = $1 AND EXISTS (
+    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
+ORDER BY a.namespace, a.checkpoint_id, a.key
+
+-- name: messages
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data FROM @schema.messages AS m
+WHERE m.thread_id = $1 AND EXISTS (
+    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
+    AND @which
+ORDER BY m.position LIMIT $4 OFFSET $5
+
+-- name: messages_all
+true
+
+-- name: messages_one
+m.message_id = $6 AND ($7::text IS NULL OR m.text LIKE $7)
+
+-- name: messages_found
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data FROM (
+    SELECT * FROM @schema.messages WHERE thread_id = $1 AND position < @indexed_from AND text LIKE $6
+    UNION ALL
+    SELECT * FROM @schema.messages WHERE thread_id = $1 AND position >= @indexed_from AND text LIKE $6
+) AS m
+WHERE EXISTS (
+    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
+ORDER BY m.position LIMIT $4 OFFSET $5
+
+-- name: threads
+SELECT t.thread_id, t.user_id, t.created_at, t.updated_at, t.run_id, t.text, t.data, t.forked_thread, t.forked_checkpoint,
+    t.checkpoint_count, t.message_count, t.size, h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
+    h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
+FROM (
+    SELECT * FROM @schema.threads AS t WHERE @which
+        AND ($3::text IS NULL OR strpos(t.text, $3) > 0 OR strpos(coalesce(t.folded_id, t.thread_id), $3) > 0)
+    ORDER BY @order, t.updated_at DESC, t.ordinal DESC LIMIT $1 OFFSET $2
+) AS t
+LEFT JOIN LATERAL (
+    SELECT * FROM @schema.checkpoints AS c
+    WHERE c.thread_id = t.thread_id AND c.checkpoint_id = t.head AND c.namespace = ''
+    UNION ALL
+    (SELECT * FROM @schema.checkpoints AS c WHERE t.head IS NULL AND c.thread_id = t.thread_id
+    ORDER BY c.sequence DESC LIMIT 1)
+) AS h ON true
+ORDER BY @order, t.updated_at DESC, t.ordinal DESC
+
+-- name: order_of_user
+t.user_id DESC, t.active DESC
+
+-- name: order_of_all
+t.active::bigint DESC
+
+-- name: threads_one
+t.thread_id = $4 AND ($5 OR t.user_id IS NULL OR t.user_id = $6)
+
+-- name: threads_of_user
+t.user_id = $4
+
+-- name: threads_of_nobody
+t.user_id IS NULL
+
+-- name: threads_of_all
+true
+
+-- name: stats
+WITH asked AS MATERIALIZED (
+    SELECT * FROM @schema.threads WHERE $1 OR user_id IS NOT DISTINCT FROM $2
+)
+SELECT 0 AS kind, t.thread_id, NULL::bigint AS day, t.message_count AS messages, coalesce(m.tool_calls, 0)::bigint AS tool_calls,
+    t.checkpoint_count AS checkpoints, t.size AS bytes
+FROM asked AS t LEFT JOIN LATERAL (
+    SELECT sum(m.tool_calls) AS tool_calls FROM @schema.messages AS m WHERE m.thread_id = t.thread_id
+) AS m ON true
+UNION ALL
+SELECT 1, NULL, floor(m.created_at / 86400000000.0)::bigint, count(*), sum(m.tool_calls), 0, sum(m.size)::bigint
+FROM asked AS t JOIN @schema.messages AS m USING (thread_id) GROUP BY 3
+UNION ALL
+SELECT 1, NULL, floor(c.created_at / 86400000000.0)::bigint, 0, 0, count(*),
+    sum(octet_length(c.metadata) + octet_length(c.body))
+FROM asked AS t JOIN @schema.checkpoints AS c USING (thread_id) GROUP BY 3
+UNION ALL
+SELECT 2, NULL, NULL, 0, 0, 0, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+FROM pg_class AS c WHERE c.relnamespace = '@text_schema'::regnamespace AND c.relkind = 'r'
+
+-- name: commit
+SELECT * FROM @schema.commit(@arguments)
+
+-- name: commit_alone
+SELECT * FROM @schema.commit_alone(@arguments)
+
+-- name: commit_usual
+SELECT * FROM @schema.commit_usual(@arguments)
+
+-- name: lease
+SELECT * FROM @schema.lease($1, $2, $3, $4, $5, $6, $7)
+
+-- name: ping
+SELECT version FROM @schema.clew_schema
+
+-- name: version
+SELECT version, (
+    SELECT format_type(atttypid, NULL) FROM pg_attribute
+    WHERE attrelid = '@text_schema.threads'::regclass AND attname = 'user_id') AS user_type
+FROM @schema.clew_schema

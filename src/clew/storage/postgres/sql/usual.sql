@@ -1,0 +1,152 @@
+-- Applies the usual commits of many threads at once, each whole or not at all; those that are not usual are left to `commit`.
+
+-- Usual is what adds values, a checkpoint, attachments and messages that are not there yet, to a thread that is as the commit
+-- expects it. One commit a thread, in the order of the threads' ids: so locks are taken in one order by everybody. `applied`
+-- has the places (from 1) of those that were applied, the other arrays what came of them. Attachments and messages name the
+-- place of their commit (`attachment_of`, `message_of`). Arrays that no commit needs are NULL; `arrivals` (the order in which
+-- they came) is given if a thread may be new. `commit_ids` has those that are not the id of the checkpoint. Of `flags`, 1 says
+-- that the commit is anybody's, 2 that the parent is the named one and not the head, 4 that it has to be the head as well.
+-- If one turns out to have been applied before, this fails as a whole: then each is applied by `commit`.
+-- The settings keep plans that were made while tables were small from being used on large ones.
+CREATE FUNCTION @schema.commit_usual(
+    thread_ids text[], folded_ids text[], arrivals integer[], flags integer[], users @user[], commit_ids text[],
+    times bigint[], incarnations text[], epochs bigint[], fences bigint[],
+    firsts bigint[], counts integer[], digests bytea[], datas bytea[],
+    checkpoint_ids text[], parents text[], namespaces text[], nodes text[], steps bigint[], runs text[], sizes bigint[],
+    covers text[], metadatas bytea[], bodies bytea[],
+    message_counts integer[], other_bytes bigint[],
+    attachment_of integer[], attachment_namespaces text[], attachment_checkpoints text[], attachment_keys text[],
+    attachment_datas bytea[],
+    message_of integer[], message_ids text[], message_texts text[], message_tools integer[], message_runs text[],
+    message_times bigint[], message_sizes bigint[], message_datas bytea[],
+    OUT applied integer[], OUT new_incarnations text[], OUT new_epochs bigint[], OUT new_next_values bigint[],
+    OUT new_sequences bigint[], OUT new_parents text[]
+) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $clew$
+DECLARE
+    unusual integer[] := '{}';
+    next_messages bigint[];
+BEGIN
+    IF arrivals IS NOT NULL THEN
+        INSERT INTO @schema.threads
+        SELECT n.thread_id, n.user_id, left(translate(gen_random_uuid()::text, '-', ''), 20), n.ordinal, 0, 0, 0, 0, 0, 0, 0,
+            n.at, n.at, n.at >> 28, NULL, NULL, NULL, NULL, NULL, n.folded_id, '', ''
+        FROM (
+            SELECT a.*, nextval('@text_schema.thread_ordinals') AS ordinal FROM (
+                SELECT * FROM unnest(thread_ids, folded_ids, arrivals, users, times, incarnations, firsts, parents)
+                    AS u (thread_id, folded_id, arrival, user_id, at, incarnation, first, parent)
+                WHERE u.incarnation IS NULL AND coalesce(u.first, 0) = 0 AND u.parent IS NULL
+                    AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
+                ORDER BY u.arrival
+            ) AS a
+        ) AS n
+        ORDER BY n.thread_id
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF message_of IS NOT NULL THEN
+        SELECT unusual || coalesce(array_agg(m.place), '{}') INTO unusual
+        FROM unnest(message_of, message_ids) AS m (place, message_id)
+        JOIN @schema.messages AS x ON x.thread_id = thread_ids[m.place] AND x.message_id = m.message_id;
+    END IF;
+    IF attachment_of IS NOT NULL THEN
+        SELECT unusual || coalesce(array_agg(a.place), '{}') INTO unusual
+        FROM unnest(attachment_of, attachment_namespaces, attachment_checkpoints, attachment_keys)
+            AS a (place, namespace, checkpoint_id, key)
+        JOIN @schema.attachments AS x ON x.thread_id = thread_ids[a.place] AND x.namespace = a.namespace
+            AND x.checkpoint_id = a.checkpoint_id AND x.key = a.key;
+    END IF;
+
+    WITH changed AS (
+        -- What this finds in a thread's row, and so all that it decides by, is as the last to change it left it.
+        UPDATE @schema.threads AS t SET sequence = t.sequence + 1, next_value = coalesce(a.first + a.count, t.next_value),
+            next_message = t.next_message + coalesce(a.message_count, 0),
+            message_count = t.message_count + coalesce(a.message_count, 0),
+            checkpoint_count = t.checkpoint_count + (a.checkpoint_id IS NOT NULL)::integer,
+            size = t.size + coalesce(octet_length(a.digests) + octet_length(a.data), 0)
+                + coalesce(octet_length(a.metadata), 0) + coalesce(octet_length(a.body), 0) + coalesce(a.other_bytes, 0),
+            updated_at = greatest(t.updated_at, a.at), active = greatest(t.updated_at, a.at) >> 28,
+            head = CASE WHEN a.namespace IS NULL THEN coalesce(a.checkpoint_id, t.head) ELSE t.head END, head_before = t.head
+        FROM unnest(
+            thread_ids, flags, users, commit_ids, times, incarnations, epochs, firsts, counts, digests, datas,
+            checkpoint_ids, parents, namespaces, nodes, steps, runs, sizes, covers, metadatas, bodies,
+            message_counts, other_bytes
+        ) WITH ORDINALITY AS a (
+            thread_id, flags, user_id, commit_id, at, incarnation, epoch, first, count, digests, data,
+            checkpoint_id, parent, namespace, node_name, step, run_id, size, covers, metadata, body,
+            message_count, other_bytes, place
+        )
+        WHERE t.thread_id = a.thread_id AND (t.user_id IS NULL OR t.user_id = a.user_id OR a.flags & 1 <> 0)
+            AND (a.incarnation IS NULL OR (t.incarnation = a.incarnation AND t.epoch = a.epoch))
+            AND (a.first IS NULL OR t.next_value = a.first)
+            AND (a.flags IS NULL OR a.flags & 4 = 0 OR t.head IS NOT DISTINCT FROM a.parent)
+            AND a.place <> ALL (unusual)
+        RETURNING a.*, t.incarnation AS known_incarnation, t.epoch AS known_epoch, t.next_value, t.sequence,
+            t.next_message - coalesce(a.message_count, 0) AS next_message,
+            CASE WHEN a.flags & 2 <> 0 THEN a.parent ELSE t.head_before END AS parent_id
+    ), added_checkpoints AS (
+        INSERT INTO @schema.checkpoints
+        SELECT c.thread_id, c.sequence, c.at, c.step, c.size, c.commit_id IS NULL, coalesce(c.namespace, ''), c.checkpoint_id,
+            c.parent_id, c.node_name, c.run_id, c.covers::bigint[], coalesce(c.metadata, ''), c.body
+        FROM changed AS c WHERE c.checkpoint_id IS NOT NULL
+    ), added_values AS (
+        INSERT INTO @schema.value_rows
+        SELECT c.thread_id, c.first, c.count, c.digests, c.data FROM changed AS c WHERE c.first IS NOT NULL
+    )
+    SELECT array_agg(c.place::integer), array_agg(c.known_incarnation), array_agg(c.known_epoch), array_agg(c.next_value),
+        array_agg(c.sequence), array_agg(c.parent_id), array_agg(c.next_message)
+    INTO applied, new_incarnations, new_epochs, new_next_values, new_sequences, new_parents, next_messages
+    FROM changed AS c;
+    IF applied IS NULL THEN
+        RETURN;
+    END IF;
+
+    PERFORM FROM unnest(thread_ids, checkpoint_ids) WITH ORDINALITY AS a (thread_id, checkpoint_id, place)
+    JOIN @schema.receipts AS r ON r.thread_id = a.thread_id AND r.commit_id = a.checkpoint_id
+    WHERE a.place = ANY (applied);
+    IF FOUND THEN
+        RAISE EXCEPTION 'clew: one of these commits was applied before' USING ERRCODE = 'unique_violation';
+    END IF;
+    IF commit_ids IS NOT NULL THEN
+        PERFORM FROM unnest(thread_ids, commit_ids) WITH ORDINALITY AS a (thread_id, commit_id, place)
+        JOIN @schema.checkpoints AS c ON c.thread_id = a.thread_id AND c.checkpoint_id = a.commit_id AND c.receipt
+        WHERE a.place = ANY (applied);
+        IF FOUND THEN
+            RAISE EXCEPTION 'clew: one of these commits was applied before' USING ERRCODE = 'unique_violation';
+        END IF;
+        INSERT INTO @schema.receipts
+        SELECT a.thread_id, a.commit_id, c.sequence, a.checkpoint_id IS NOT NULL
+        FROM unnest(applied, new_sequences) AS c (place, sequence)
+        JOIN unnest(thread_ids, commit_ids, checkpoint_ids) WITH ORDINALITY AS a (thread_id, commit_id, checkpoint_id, place)
+            ON a.place = c.place
+        WHERE a.commit_id IS NOT NULL;
+        DELETE FROM @schema.receipts AS r USING unnest(applied, new_sequences) AS c (place, sequence)
+        WHERE c.sequence % 64 = 0 AND r.thread_id = thread_ids[c.place] AND NOT r.lasting
+            AND r.sequence < c.sequence - @receipts_kept;
+    END IF;
+    IF fences IS NOT NULL THEN
+        -- Whoever takes a lease now waits until the commit under the last one is through, and so reads what it wrote.
+        PERFORM FROM @schema.leases AS l WHERE l.thread_id = ANY (thread_ids) ORDER BY l.thread_id FOR SHARE;
+        PERFORM FROM unnest(thread_ids, fences) WITH ORDINALITY AS f (thread_id, token, place)
+        WHERE f.token IS NOT NULL AND f.place = ANY (applied) AND NOT EXISTS (
+            SELECT FROM @schema.leases AS l WHERE l.thread_id = f.thread_id AND l.token = f.token);
+        IF FOUND THEN
+            RAISE EXCEPTION 'clew: one of these commits was fenced off' USING ERRCODE = 'unique_violation';
+        END IF;
+    END IF;
+    IF message_of IS NOT NULL THEN
+        INSERT INTO @schema.messages
+        SELECT thread_ids[m.place], c.next_message + row_number() OVER (PARTITION BY m.place ORDER BY m.n) - 1, c.sequence,
+            m.created_at, m.size, m.tool_calls, m.message_id, m.run_id, m.text, m.data
+        FROM unnest(applied, new_sequences, next_messages) AS c (place, sequence, next_message)
+        JOIN unnest(
+            message_of, message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas
+        ) WITH ORDINALITY AS m (place, message_id, text, tool_calls, run_id, created_at, size, data, n) ON m.place = c.place;
+    END IF;
+    IF attachment_of IS NOT NULL THEN
+        INSERT INTO @schema.attachments
+        SELECT thread_ids[a.place], a.namespace, a.checkpoint_id, a.key, a.data
+        FROM unnest(attachment_of, attachment_namespaces, attachment_checkpoints, attachment_keys, attachment_datas)
+            AS a (place, namespace, checkpoint_id, key, data)
+        WHERE a.place = ANY (applied);
+    END IF;
+END $clew$;

@@ -1,0 +1,243 @@
+"""The PostgreSQL storage: one statement for each operation, and one for all commits that come at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import asyncpg
+
+from clew.errors import ClewError, ConfigError, StorageError
+from clew.model.commit import Applied, Commit
+from clew.model.config import ANY_USER, User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.checks import not_the_owner
+from clew.storage.packing import micros
+from clew.storage.postgres import reading
+from clew.storage.postgres.batching import Batcher, Outcome
+from clew.storage.postgres.commits import (
+    alone_outcome,
+    alone_parameters,
+    commit_parameters,
+    is_plain,
+    is_usual,
+    outcome,
+    usual_outcomes,
+    usual_parameters,
+)
+from clew.storage.postgres.connections import Connections, PoolSettings
+from clew.storage.postgres.failures import COMMITS_FAULT
+from clew.storage.postgres.schema import Schema
+from clew.storage.postgres.texts import escaped
+from clew.storage.postgres.users import UserColumn, UserIdType
+from clew.storage.protocol import Capabilities
+
+_TABLES = tuple(
+    f"@schema.{name}"
+    for name in ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases")
+)
+
+
+class _Home:
+    """What belongs to one event loop: its connections and the commits that wait on it."""
+
+    def __init__(self, connections: Connections, batcher: Batcher) -> None:
+        self.connections = connections
+        self.batcher = batcher
+
+
+class PgStorage:
+    """A storage in one schema of a PostgreSQL database, shared by any number of processes.
+
+    It connects to `dsn` through a pool of its own for each event loop that uses it; `pool_config` goes to
+    `asyncpg.create_pool`, but for `acquire_timeout`: the seconds that a call waits while all connections are taken. Or it
+    uses `pool`, which stays open when the storage is closed unless `release_resources`. `user_id_type` is the type of the
+    owner column. Behind PgBouncer in transaction mode, give `statement_cache_size=0`.
+    """
+
+    capabilities = Capabilities(name="postgresql", durable=True, suspends=True, shares_forks=False)
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        pool: asyncpg.Pool | None = None,
+        pool_config: Mapping[str, Any] | None = None,
+        schema: str = "clew",
+        user_id_type: UserIdType = "string",
+        statement_cache_size: int | None = None,
+        release_resources: bool = False,
+    ) -> None:
+        if pool is not None and (dsn is not None or statement_cache_size is not None):
+            raise ConfigError("give a pool, or what one is made of (dsn, statement_cache_size), not both")
+        self._settings = PoolSettings(dsn, pool_config, statement_cache_size)
+        self._pool = pool
+        self._release_resources = release_resources
+        self._users = UserColumn(user_id_type)
+        self._schema = Schema(schema, self._users)
+        self._statements = reading.Statements(self._schema, self._users)
+        self._homes: dict[asyncio.AbstractEventLoop, _Home] = {}
+        self._closed = False
+        self._pid = os.getpid()
+
+    def _home(self) -> _Home:
+        loop = asyncio.get_running_loop()
+        home = self._homes.get(loop)
+        if home is None or self._pid != os.getpid():
+            home = self._settle(loop)
+        return home
+
+    def _settle(self, loop: asyncio.AbstractEventLoop) -> _Home:
+        if self._closed:
+            raise StorageError(f"the storage of schema {self._schema.name!r} was closed; make a new PgStorage")
+        if self._pid != os.getpid():
+            # The parent's sockets: to use or to close them here would end its sessions.
+            _left_behind.append(self._homes)
+            self._homes, self._pid = {}, os.getpid()
+        ended = [other for other in self._homes if other.is_closed()]
+        _left_behind.extend(self._homes.pop(other) for other in ended)
+        connections = Connections(self._settings, self._pool)
+        batcher = Batcher(partial(self._many, connections), partial(self._one, connections))
+        home = self._homes[loop] = _Home(connections, batcher)
+        return home
+
+    async def _fetch(self, question: reading.Question) -> list[Any]:
+        return await self._home().connections.fetch(*question)
+
+    async def setup(self) -> None:
+        async with self._home().connections.connection() as connection:
+            await self._schema.prepare(connection)
+
+    async def close(self) -> None:
+        if self._closed or self._pid != os.getpid():
+            return
+        here = asyncio.get_running_loop()
+        homes, self._homes = self._homes, {}
+        self._closed = True
+        for loop, home in homes.items():
+            if loop is here:
+                await self._leave(home)
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._leave(home), loop))
+            else:
+                _left_behind.append(home)
+
+    async def _leave(self, home: _Home) -> None:
+        await home.batcher.finish()
+        await home.connections.close(given_too=self._release_resources)
+
+    async def ping(self) -> None:
+        await self._fetch((self._statements.ping, []))
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        batcher = self._home().batcher
+        if len(commits) == 1:
+            return [self._misfit(commits[0]) or await batcher.apply(commits[0])]
+        outcomes: list[Applied | ClewError] = []
+        for together in _runs(commits):
+            misfits = [self._misfit(commit) for commit in together]
+            fitting = [commit for commit, misfit in zip(together, misfits, strict=True) if not misfit]
+            applied = iter(await asyncio.gather(*map(batcher.submit, fitting)))
+            outcomes += [misfit or next(applied) for misfit in misfits]
+        return outcomes
+
+    def _misfit(self, commit: Commit) -> ConfigError | None:
+        """The error for a commit that names a user whom the owner column can't hold."""
+        if self._users.takes_any:
+            return None
+        try:
+            self._users.stored(commit.user)
+            self._users.stored(commit.thread.user_id if commit.thread else None)
+        except ConfigError as error:
+            return error
+        return None
+
+    async def _many(self, connections: Connections, commits: Sequence[Commit]) -> list[Applied | None]:
+        if len(commits) == 1 and is_plain(commits[0]):
+            parameters = alone_parameters(commits[0], self._users)
+            (answer,) = await connections.fetch(self._statements.commit_alone, parameters)
+            return [alone_outcome(commits[0], answer)]
+        # Locks are taken in the order of the threads' ids.
+        arrivals = sorted(range(len(commits)), key=[commit.thread_id for commit in commits].__getitem__)
+        in_order = [commits[arrival] for arrival in arrivals]
+        parameters = usual_parameters(in_order, arrivals, self._users)
+        (answer,) = await connections.fetch(self._statements.commit_usual, parameters)
+        return usual_outcomes(in_order, arrivals, answer)
+
+    async def _one(self, connections: Connections, commit: Commit) -> Outcome:
+        parameters = commit_parameters(commit, self._users)
+        while True:
+            try:
+                (answer,) = await connections.fetch(self._statements.commit, parameters)
+            except StorageError as error:
+                if isinstance(error.__cause__, COMMITS_FAULT):
+                    return error
+                raise
+            if answer["outcome"] != "again":
+                return outcome(commit, answer)
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        return reading.checkpoint_page(await self._fetch(self._statements.checkpoints(query)))
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        return reading.value_page(await self._fetch(self._statements.values(query)))
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        return reading.attachment_records(await self._fetch(self._statements.attachments(query)))
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        return reading.message_records(await self._fetch(self._statements.messages(query)))
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        return self._statements.thread_records(await self._fetch(self._statements.threads(query)))
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        until = micros(now + timedelta(seconds=ttl))
+        who = [escaped(thread_id), user is ANY_USER, self._users.stored(user)]
+        (row,) = await self._fetch((self._statements.lease, [*who, escaped(holder), micros(now), until, ttl <= 0]))
+        if row["denied"]:
+            raise not_the_owner(thread_id, user)
+        if row["token"] is None:
+            return LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
+        return reading.lease_record(thread_id, row)
+
+    async def stats(self, user: User) -> StorageStats:
+        return reading.storage_stats(await self._fetch(self._statements.stats(user)))
+
+    async def reclaim(self) -> None:
+        async with self._home().connections.connection() as connection:
+            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"))
+
+
+_left_behind: list[Any] = []
+"""What belongs to an event loop that is gone, or to the parent of this process: it can't be closed any more."""
+
+
+def _runs(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
+    """The commits in order, those together that may go together: usual ones, each of another thread."""
+    together: list[Commit] = []
+    for commit in commits:
+        usual = is_usual(commit)
+        if together and not (usual and all(commit.thread_id != other.thread_id for other in together)):
+            yield together
+            together = []
+        together.append(commit)
+        if not usual:
+            yield together
+            together = []
+    if together:
+        yield together

@@ -1,0 +1,372 @@
+"""The PostgreSQL storage beyond the contract: batches, round trips, plans, what the tables are like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import string
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from clew.errors import ConfigError
+from clew.model.commit import Applied
+from clew.model.config import ANY_USER
+from clew.model.queries import CheckpointQuery, MessageQuery, ThreadQuery
+from clew.storage.postgres import PgStorage
+from clew.storage.postgres.batching import BATCH
+from clew.storage.postgres.schema import INDEXED_FROM
+from clew.storage.postgres.texts import escaped, pattern, unescaped
+from clew.storage.protocol import StaleBasisError
+from clew.testing.build import attachment, checkpoint, commit, later, message, row
+from clew.testing.driver import DrivenStorage
+from clew.testing.servers import shared_postgres
+from tests.storage.test_contract_postgres import drop, schema_of
+
+anything = st.text(st.characters(), max_size=6) | st.text(
+    "\x00\x01\x02\x03\x04a%_\\\ud7ff\ud800\udfff\ue000", max_size=6
+)
+
+
+@given(anything)
+def test_any_text_comes_back(text):
+    stored = escaped(text)
+    assert "\0" not in stored
+    assert stored.encode().decode() == stored
+    assert unescaped(stored) == text
+
+
+@given(anything, anything)
+def test_escaped_texts_sort_as_the_texts_do(one, other):
+    assert (escaped(one) < escaped(other)) == (one < other)
+
+
+@given(anything, st.integers(0, 6), st.integers(0, 6), anything)
+def test_an_escaped_needle_is_found_exactly_where_the_needle_is(text, start, end, other):
+    for needle in (text[start:end], other):
+        assert (escaped(needle) in escaped(text)) == (needle in text)
+
+
+def test_a_pattern_takes_every_character_for_itself():
+    assert pattern("100%_\\") == "%100\\%\\_\\\\%"
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes driven storages of one schema."""
+    driven = []
+
+    def make(**options: Any) -> DrivenStorage:
+        made = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=schema_of(tmp_path), **options))
+        driven.append(made)
+        return made
+
+    yield make
+    for each in driven:
+        each.close()
+    drop(tmp_path)
+
+
+@pytest.fixture
+def queries() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def store(make, queries):
+    async def listen(connection: asyncpg.Connection) -> None:
+        connection.add_query_logger(lambda query: queries.append(query.query))
+
+    return make(pool_config={"init": listen})
+
+
+def ask(store: DrivenStorage, statement: str, *parameters: object) -> list[Any]:
+    """What the server answers to a statement in the storage's schema."""
+
+    async def run() -> list[Any]:
+        connection = await asyncpg.connect(shared_postgres())
+        try:
+            await connection.execute(f"SET search_path = {store.storage._schema.quoted}")  # type: ignore[attr-defined]
+            return await connection.fetch(statement, *parameters)
+        finally:
+            await connection.close()
+
+    return store.run(run())
+
+
+def saved(thread_id: str, number: int, basis: Any = None) -> Any:
+    name = f"{thread_id}-{number}"
+    return commit(
+        thread_id,
+        commit_id=name,
+        basis=basis,
+        at=later(number),
+        values=row(number, data=b"x" * 1000),
+        checkpoint=checkpoint(name, covers=[(0, number + 1)]),
+    )
+
+
+def test_many_commits_at_once_take_few_statements(store, queries):
+    first = store.at_once([partial(store.storage.apply, [saved(f"t{number}", 0)]) for number in range(64)])
+    queries.clear()
+    again = [saved(f"t{number}", 1, outcome.basis) for number, (outcome,) in enumerate(first)]
+    outcomes = store.at_once([partial(store.storage.apply, [each]) for each in again])
+    assert all(outcome.sequence == 2 for (outcome,) in outcomes)
+    assert len(queries) <= 2 + 64 // BATCH
+
+
+def test_each_commit_of_a_batch_has_its_own_outcome(store):
+    bases = [store.apply(saved(f"t{number}", 0)).basis for number in range(20)]
+    commits = [saved(f"t{number}", 1, basis) for number, basis in enumerate(bases)]
+    commits[7] = saved("t7", 5, bases[7])
+    commits[8] = replace(commits[8], user="eve", thread_id="owned")
+    commits[9] = saved("t9", 0)
+    commits[10] = saved("t10", 1, replace(bases[10], epoch=4))
+    commits[11] = commit("t11", messages=[message("".join(map(str, range(3000))))])
+    commits[12] = commit("t12", messages=[message("m1")], attachments=[attachment("c", "k")])
+    commits[13] = replace(commits[13], fence=77)
+    store.apply(commit("owned", user="ann", messages=[message("m1")]))
+    outcomes = [outcome for (outcome,) in store.at_once([partial(store.storage.apply, [each]) for each in commits])]
+    refused = {
+        7: "StaleBasisError", 8: "PermissionDeniedError", 10: "StaleBasisError", 11: "StorageError", 13: "LeaseError",
+    }  # fmt: skip
+    for number, outcome in enumerate(outcomes):
+        assert type(outcome).__name__ == refused.get(number, "Applied"), (number, outcome)
+    assert outcomes[9].repeated
+    assert store.message_ids("t12") == ["m1"]
+
+
+def test_commits_of_one_thread_keep_their_order_among_those_of_others(store):
+    commits = [commit(f"t{number % 3}", messages=[message(f"m{number}")]) for number in range(60)]
+    store.at_once([partial(store.storage.apply, [each]) for each in commits])
+    for name in range(3):
+        assert store.message_ids(f"t{name}") == [f"m{number}" for number in range(60) if number % 3 == name]
+
+
+def test_of_commits_that_come_twice_at_once_each_is_applied_once(store):
+    commits = [saved(f"t{number}", 0) for number in range(40)]
+    store.at_once([partial(store.storage.apply, [each]) for each in commits * 2])
+    assert {thread.checkpoint_count for thread in store.threads()} == {1}
+
+
+def test_two_storages_write_to_the_same_threads_without_deadlock(make):
+    stores = [make(), make()]
+
+    async def write() -> list[Any]:
+        await stores[1].storage.close()
+        other = PgStorage(shared_postgres(), schema=stores[0].storage._schema.name)
+        names = [f"t{number}" for number in range(30)]
+        work = [
+            storage.apply([commit(name, messages=[message(f"{turn}-{at}")])])
+            for turn in range(5)
+            for at, (storage, order) in enumerate([(stores[0].storage, names), (other, names[::-1])])
+            for name in order
+        ]
+        done = await asyncio.gather(*work)
+        await other.close()
+        return done
+
+    outcomes = stores[0].run(write())
+    assert all(isinstance(outcome, Applied) for (outcome,) in outcomes)
+    assert {thread.message_count for thread in stores[0].threads()} == {10}
+
+
+class Counted:
+    """A proxy that counts how often the client waits for the server."""
+
+    def __init__(self) -> None:
+        self.round_trips = 0
+
+    async def start(self, url: str) -> str:
+        host, port = url.split("@")[1].split("/")[0].split(":")
+        self._asking = False
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there, here = await asyncio.open_connection(host, int(port))
+
+            async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter, asks: bool) -> None:
+                while data := await source.read(1 << 20):
+                    self.round_trips += asks and not self._asking
+                    self._asking = asks
+                    target.write(data)
+                target.close()
+
+            await asyncio.gather(pump(reader, here, True), pump(there, writer, False))
+
+        self.server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        return url.replace(f":{port}/", f":{self.server.sockets[0].getsockname()[1]}/")
+
+
+def test_a_commit_and_a_load_are_one_round_trip_each(tmp_path):
+    async def run() -> None:
+        counted = Counted()
+        storage = PgStorage(
+            await counted.start(shared_postgres()), schema=schema_of(tmp_path), pool_config={"max_size": 1}
+        )
+        await storage.setup()
+        query = CheckpointQuery(thread_id="t", user=None, detail="state")
+        basis = None
+        for number in range(3):
+            counted.round_trips = 0
+            (outcome,) = await storage.apply([saved("t", number, basis)])
+            basis, committing = outcome.basis, counted.round_trips
+            counted.round_trips = 0
+            page = await storage.checkpoints(query)
+            loading = counted.round_trips
+        assert len(page.rows) == 3
+        assert (committing, loading) == (1, 1)
+        await storage.close()
+        counted.server.close()
+        await counted.server.wait_closed()
+
+    try:
+        asyncio.run(run())
+    finally:
+        drop(tmp_path)
+
+
+def test_the_update_of_the_threads_row_stays_in_its_page(store):
+    basis = store.apply(saved("t", 0)).basis
+    for number in range(1, 100):
+        basis = store.apply(saved("t", number, basis)).basis
+    ask(store, "SELECT pg_stat_force_next_flush()")
+    store.reopen()
+    for _ in range(200):
+        (stats,) = ask(
+            store, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'threads'::regclass"
+        )
+        if stats["n_tup_upd"] >= 99:
+            break
+    assert stats["n_tup_upd"] >= 99
+    assert stats["n_tup_hot_upd"] >= 0.95 * stats["n_tup_upd"]
+
+
+def test_what_clew_compresses_itself_is_not_compressed_again(store):
+    store.apply(commit(values=row(0, data=b"a" * 100_000), checkpoint=checkpoint("c1", body=b"a" * 100_000)))
+    (sizes,) = ask(store, "SELECT pg_column_size(data), pg_column_size(body) FROM value_rows, checkpoints")
+    assert min(sizes) >= 100_000
+
+
+def explained(store: DrivenStorage, question: tuple[str, list[Any]], *, mode: str = "force_generic_plan") -> str:
+    """The plan of the statement: the one that serves any parameters, unless told otherwise."""
+    statement, parameters = question
+
+    async def run() -> str:
+        connection = await asyncpg.connect(shared_postgres())
+        try:
+            await connection.execute(f"SET plan_cache_mode = {mode}")
+            rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) {statement}", *parameters)
+            return json.dumps(json.loads(rows[0][0]))
+        finally:
+            await connection.close()
+
+    return store.run(run())
+
+
+def fill(store: DrivenStorage, threads: int = 3000) -> None:
+    """Many threads with a few of everything, written past the storage."""
+    ask(
+        store,
+        "WITH t AS (INSERT INTO threads SELECT 'f' || n, 'u' || n % 7, 'i', n, 0, 0, 3, 3, 3, 3, 9, n, n * 1000000::bigint,"
+        " n >> 8, 'c3', 'c2', NULL, NULL, NULL, NULL, 'name', '' FROM generate_series(1, $1::integer) n),"
+        " c AS (INSERT INTO checkpoints SELECT 'f' || n, s, 0, 0, 0, true, '', 'c' || s, NULL, NULL, NULL, '{0,3}',"
+        " '', '' FROM generate_series(1, $1) n, generate_series(1, 3) s),"
+        " v AS (INSERT INTO value_rows SELECT 'f' || n, s, 1, '', '' FROM generate_series(1, $1) n, generate_series(0, 2) s)"
+        " INSERT INTO messages SELECT 'f' || n, s, s, 0, 0, 0, 'm' || s, NULL, 'text', ''"
+        " FROM generate_series(1, $1) n, generate_series(0, 2) s",
+        threads,
+    )
+    for table in ("threads", "checkpoints", "value_rows", "messages"):
+        ask(store, f"ANALYZE {table}")
+
+
+def test_every_query_finds_its_rows_by_an_index(store):
+    fill(store)
+    statements = store.storage._statements
+    queries = [
+        statements.checkpoints(CheckpointQuery(thread_id="f9", user="u1", detail="state")),
+        statements.checkpoints(
+            CheckpointQuery(thread_id="f9", user="u1", checkpoint_id="c1", namespace=None, limit=None)
+        ),
+        statements.checkpoints(CheckpointQuery(thread_id="f9", user="u1", before="c2", run_id="r")),
+        statements.messages(MessageQuery(thread_id="f9", user="u1")),
+        statements.messages(MessageQuery(thread_id="f9", user="u1", search="tex")),
+        statements.messages(MessageQuery(thread_id="f9", user="u1", message_id="m1")),
+        statements.threads(ThreadQuery(user="u1")),
+        statements.threads(ThreadQuery(user=None)),
+        statements.threads(ThreadQuery(user=ANY_USER)),
+        statements.threads(ThreadQuery(user="u1", thread_id="f9")),
+    ]
+    for question in queries:
+        assert "Seq Scan" not in explained(store, question), question[0]
+
+
+def test_a_users_last_threads_are_found_without_sorting_all(store):
+    fill(store, 10_000)
+    ask(store, "UPDATE threads SET user_id = NULL WHERE user_id = 'u2'")
+    ask(store, "ANALYZE threads")
+    for user, index in (("u1", "threads_by_user"), (None, "threads_by_user"), (ANY_USER, "threads_by_time")):
+        question = store.storage._statements.threads(ThreadQuery(user=user, limit=50))
+        plan = explained(store, question, mode="force_custom_plan")
+        assert index in plan
+        assert "Incremental Sort" in plan
+
+
+def test_the_messages_of_large_threads_are_in_the_trigram_index_where_there_is_one(store):
+    (extension,) = ask(store, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_trgm'")
+    indexes = ask(store, "SELECT indexdef FROM pg_indexes WHERE indexname = 'messages_by_text' AND schemaname = $1",
+                  store.storage._schema.name)  # fmt: skip
+    assert len(indexes) == extension["count"]
+    for index in indexes:
+        assert f'gin_trgm_ops) WHERE ("position" >= {INDEXED_FROM})' in index["indexdef"]
+    texts = [f"number {number} {string.ascii_lowercase[number % 26] * 3}" for number in range(INDEXED_FROM + 200)]
+    store.apply(commit(messages=[message(f"m{number}", text) for number, text in enumerate(texts)]))
+    for needle in ("ccc", "number 11", "r 1", "%", "c"):
+        assert store.message_ids(search=needle) == [f"m{n}" for n, text in enumerate(texts) if needle in text]
+
+
+@pytest.mark.parametrize(
+    ("user_id_type", "good", "bad"),
+    [
+        ("int", ["7", "-3", str(2**31 - 1)], ["ann", "007", " 7", str(2**31), "7.0", ""]),
+        ("bigint", ["7", str(2**63 - 1)], [str(2**63), "x"]),
+        ("string", ["ann", "007", ""], []),
+    ],
+)
+def test_owners_are_kept_as_the_column_has_them(make, user_id_type, good, bad):
+    store = make(user_id_type=user_id_type)
+    for user in good:
+        store.apply(commit(f"of {user}", user=user, messages=[message("m1")]))
+        assert store.thread_ids(user=user) == [f"of {user}"]
+        assert store.known(f"of {user}").user_id == user
+        assert store.stats(user).by_thread.keys() == {f"of {user}"}
+        store.lease("me", f"of {user}", user=user)
+    for user in bad:
+        outcomes = store.outcomes(
+            commit("t", user=user, messages=[message("m1")]), commit("u", messages=[message("m1")])
+        )
+        assert [type(outcome) for outcome in outcomes] == [ConfigError, Applied]
+        with pytest.raises(ConfigError, match="user_id"):
+            store.threads(user=user)
+
+
+def test_an_unknown_type_of_owner_is_refused():
+    with pytest.raises(ConfigError, match="user_id_type"):
+        PgStorage(user_id_type="uuid")  # type: ignore[arg-type]
+
+
+def test_a_stale_writer_among_many_is_told_and_the_others_are_not_held_up(store):
+    basis = store.apply(saved("t", 0)).basis
+    jobs = [partial(store.storage.apply, [saved("t", 1, basis)])] * 1
+    jobs += [
+        partial(store.storage.apply, [replace(saved("t", 1, basis), commit_id=f"x{number}")]) for number in range(5)
+    ]
+    jobs += [partial(store.storage.apply, [saved(f"u{number}", 0)]) for number in range(20)]
+    outcomes = [outcome for (outcome,) in store.at_once(jobs)]
+    assert sum(isinstance(outcome, StaleBasisError) for outcome in outcomes) == 5
+    assert sum(isinstance(outcome, Applied) for outcome in outcomes) == 21

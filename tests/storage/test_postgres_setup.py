@@ -1,0 +1,216 @@
+"""Making a schema ready in PostgreSQL: by many at once, in steps, and not where it can't be."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from clew.errors import ConfigError, SchemaVersionError, StorageError
+from clew.storage.postgres import PgStorage, schema
+from clew.testing.build import commit, message
+from clew.testing.servers import shared_postgres
+from tests.storage.test_contract_postgres import drop, schema_of
+
+
+@pytest.fixture
+def name(tmp_path):
+    yield schema_of(tmp_path)
+    drop(tmp_path)
+
+
+async def opened(name: str, **options: object) -> PgStorage:
+    storage = PgStorage(shared_postgres(), schema=name, **options)  # type: ignore[arg-type]
+    await storage.setup()
+    return storage
+
+
+async def set_up(name: str, **options: object) -> None:
+    storage = PgStorage(shared_postgres(), schema=name, **options)  # type: ignore[arg-type]
+    try:
+        await storage.setup()
+    finally:
+        await storage.close()
+
+
+async def asked(statement: str, *parameters: object) -> list[tuple[object, ...]]:
+    connection = await asyncpg.connect(shared_postgres())
+    try:
+        return [tuple(row) for row in await connection.fetch(statement, *parameters)]
+    finally:
+        await connection.close()
+
+
+def _set_up_here(url: str, name: str, start: object) -> None:
+    start.wait()  # type: ignore[attr-defined]
+    asyncio.run(_set_up_at(url, name))
+
+
+async def _set_up_at(url: str, name: str) -> None:
+    storage = PgStorage(url, schema=name)
+    await storage.setup()
+    await storage.apply([commit(messages=[message("m1")])])
+    await storage.close()
+
+
+def test_eight_processes_may_set_up_at_once(name):
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(8)
+    processes = [context.Process(target=_set_up_here, args=(shared_postgres(), name, start)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert asyncio.run(asked(f'SELECT version FROM "{name}".clew_schema')) == [(len(schema.MIGRATIONS),)]
+
+
+@pytest.mark.parametrize(
+    "odd", ['quote"d', "it's", "semi; colon", "Über", "select", "$1", "@schema", "white space", "$$", "a.b"]
+)
+def test_a_schema_may_have_any_name(odd):
+    async def run() -> None:
+        storage = await opened(odd)
+        await storage.apply([commit(messages=[message("m1")])])
+        await storage.lease("t", None, holder="me", now=commit().at, ttl=5)
+        assert len((await storage.stats(None)).by_thread) == 1
+        await storage.reclaim()
+        await storage.close()
+        connection = await asyncpg.connect(shared_postgres())
+        quoted = odd.replace('"', '""')
+        await connection.execute(f'DROP SCHEMA "{quoted}" CASCADE')
+        await connection.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("bad", ["", "a\0b", "x" * 64, "$clew$", 5])
+def test_a_name_that_postgresql_cannot_have_is_refused(bad):
+    with pytest.raises(ConfigError, match="schema"):
+        PgStorage(schema=bad)
+
+
+def test_a_schema_of_a_newer_version_is_refused(name):
+    async def run() -> None:
+        await set_up(name)
+        await asked(f'UPDATE "{name}".clew_schema SET version = 99')
+        with pytest.raises(SchemaVersionError, match=r"version 99.*upgrade"):
+            await set_up(name)
+
+    asyncio.run(run())
+
+
+def test_a_schema_that_is_not_clews_is_refused_and_left_alone(name):
+    async def run() -> None:
+        connection = await asyncpg.connect(shared_postgres())
+        await connection.execute(f'CREATE SCHEMA "{name}"; CREATE TABLE "{name}".messages (id integer)')
+        await connection.close()
+        with pytest.raises(SchemaVersionError, match="not Clew's"):
+            await set_up(name)
+        tables = await asked("SELECT tablename::text FROM pg_tables WHERE schemaname = $1", name)
+        assert tables == [("messages",)]
+
+    asyncio.run(run())
+
+
+def test_another_type_of_the_owner_column_is_refused(name):
+    async def run() -> None:
+        await set_up(name, user_id_type="bigint")
+        await set_up(name, user_id_type="bigint")
+        with pytest.raises(ConfigError, match=r"type bigint, not text.*user_id_type='string'"):
+            await set_up(name)
+
+    asyncio.run(run())
+
+
+def test_migrating_step_by_step_gives_what_a_fresh_schema_is(name, tmp_path, monkeypatch):
+    """Each version's scripts run once, on a store with data as on an empty one."""
+
+    async def run() -> None:
+        storage = await opened(name)
+        await storage.apply([commit(messages=[message("m1")])])
+        await storage.close()
+        more = {
+            "more.sql": "ALTER TABLE @schema.threads ADD COLUMN more text; CREATE INDEX more ON @schema.threads (more);"
+        }
+        real = schema.script
+        monkeypatch.setattr(schema, "script", lambda file: more.get(file) or real(file))
+        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("more.sql",)))
+        await set_up(name)
+        await set_up(fresh)
+        assert await described(name) == await described(fresh)
+        assert await asked(f'SELECT version FROM "{name}".clew_schema') == [(2,)]
+        assert await asked(f'SELECT thread_id FROM "{name}".threads') == [("t",)]
+
+    fresh_directory = tmp_path / "fresh"
+    fresh = schema_of(fresh_directory)
+    try:
+        asyncio.run(run())
+    finally:
+        drop(fresh_directory)
+
+
+async def described(name: str) -> list[list[tuple[object, ...]]]:
+    """Everything that is in a schema, without its name."""
+    questions = """
+        SELECT table_name::text, column_name::text, data_type::text, is_nullable::text, collation_name::text
+        FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1, ordinal_position;
+        SELECT replace(indexdef, quote_ident($1), '') FROM pg_indexes WHERE schemaname = $1 ORDER BY 1;
+        SELECT proname::text, replace(prosrc, quote_ident($1), ''), proconfig FROM pg_proc
+        WHERE pronamespace = quote_ident($1)::regnamespace ORDER BY 1;
+        SELECT relname::text, reloptions, relkind::text FROM pg_class
+        WHERE relnamespace = quote_ident($1)::regnamespace ORDER BY 1
+    """
+    return [await asked(question, name) for question in questions.split(";")]
+
+
+def test_a_user_without_rights_to_create_uses_a_schema_that_is_there(name, tmp_path):
+    role = f"r{abs(hash(str(tmp_path)))}"
+
+    async def run() -> None:
+        await set_up(name)
+        connection = await asyncpg.connect(shared_postgres())
+        try:
+            await connection.execute(
+                f'CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA "{name}" TO {role};'
+                f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{name}" TO {role};'
+                f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{name}" TO {role}'
+            )
+            storage = PgStorage(shared_postgres().replace("postgres@", f"{role}@"), schema=name)
+            await storage.setup()
+            (outcome,) = await storage.apply([commit(messages=[message("m1")])])
+            assert not isinstance(outcome, Exception)
+            await storage.close()
+            elsewhere = PgStorage(shared_postgres().replace("postgres@", f"{role}@"), schema="elsewhere")
+            with pytest.raises(StorageError, match="lacks a right"):
+                await elsewhere.setup()
+            await elsewhere.close()
+        finally:
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+            await connection.close()
+
+    assert urlsplit(shared_postgres()).username == "postgres"
+    asyncio.run(run())
+
+
+def test_a_store_that_is_ready_is_found_so_by_one_query(name):
+    queries: list[str] = []
+
+    async def listen(connection) -> None:
+        connection.add_query_logger(lambda query: queries.append(query.query))
+
+    async def run() -> None:
+        await set_up(name)
+        await set_up(name, pool_config={"init": listen})
+
+    asyncio.run(run())
+    assert len(queries) == 1
+
+
+def test_sql_files_say_first_what_they_guarantee():
+    for file in (Path(schema.__file__).parent / "sql").iterdir():
+        assert file.read_text(encoding="utf-8").startswith("-- "), file
