@@ -1,11 +1,14 @@
-"""What every storage decides about a commit before it changes anything: each raises the error that forbids it."""
+"""What every storage decides about a commit before it changes anything: each raises the error that forbids it.
+
+A storage that decides elsewhere (in its server) makes the same errors from what was found there.
+"""
 
 from __future__ import annotations
 
 from clew.errors import ConflictError, LeaseError, PermissionDeniedError, ThreadDeletedError
-from clew.model.commit import Commit
+from clew.model.commit import Commit, ForkSource
 from clew.model.config import ANY_USER, User
-from clew.model.records import Basis, LeaseRecord
+from clew.model.records import Basis, LeaseRecord, ValueRow
 from clew.storage.protocol import StaleBasisError
 
 
@@ -34,14 +37,12 @@ def owner_of_new(commit: Commit, source_owner: str | None = None) -> str | None:
 
 def check_owner(thread_id: str, owner: str | None, user: User) -> None:
     if not is_open_to(owner, user):
-        message = f"thread {thread_id!r} belongs to another user than {user!r}"
-        raise PermissionDeniedError(message, thread_id=thread_id, user=user)
+        raise not_the_owner(thread_id, user)
 
 
 def check_new_owner(owner: str | None, commit: Commit) -> None:
     if commit.thread and commit.thread.user_id != owner and commit.user is not ANY_USER:
-        message = f"thread {commit.thread_id!r}: only ANY_USER may change its owner"
-        raise PermissionDeniedError(message, thread_id=commit.thread_id, user=commit.user)
+        raise owner_stays(commit)
 
 
 def check_basis(now: Basis | None, commit: Commit) -> None:
@@ -51,32 +52,28 @@ def check_basis(now: Basis | None, commit: Commit) -> None:
         # A deletion that comes again, because its answer was lost, finds what it wants.
         return
     if now is None or now.incarnation != basis.incarnation:
-        raise ThreadDeletedError(f"thread {thread_id!r} was deleted after it was read", thread_id=thread_id)
+        raise thread_gone(thread_id)
     if now.epoch != basis.epoch:
-        message = f"thread {thread_id!r}: values were taken out of it; read it again"
-        raise StaleBasisError(message, thread_id=thread_id, expected=basis.epoch, actual=now.epoch)
+        raise epoch_moved(commit, now.epoch)
 
 
 def check_as_of(commit: Commit, sequence: int) -> None:
     """That the thread is still as it was when it was found out which values nobody needs."""
     as_of = commit.remove.as_of if commit.remove else None
     if as_of is not None and as_of != sequence:
-        message = f"thread {commit.thread_id!r} was written to since; find out again what is not needed"
-        raise StaleBasisError(message, thread_id=commit.thread_id, expected=as_of, actual=sequence)
+        raise written_since(commit, sequence)
 
 
 def check_first(commit: Commit, next_value: int) -> None:
     """That the new values are numbered on from `next_value`."""
     if commit.values and commit.values.first != next_value:
-        message = f"thread {commit.thread_id!r}: its next value is number {next_value}; read it again"
-        raise StaleBasisError(message, thread_id=commit.thread_id, expected=commit.values.first, actual=next_value)
+        raise values_moved(commit, next_value)
 
 
 def check_fence(commit: Commit, last_token: int | None) -> None:
     """That the lease under which the commit was made is the last one that was given."""
     if commit.fence is not None and commit.fence != last_token:
-        message = f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one; take it again"
-        raise LeaseError(message, thread_id=commit.thread_id, fence=commit.fence, last=last_token)
+        raise lease_moved(commit, last_token)
 
 
 def check_unshared(thread_id: str, first: int, fixed_before: int) -> None:
@@ -98,6 +95,63 @@ def parent_gone(commit: Commit, head: str | None) -> ConflictError:
     expected = commit.checkpoint.parent if commit.checkpoint else None
     message = f"thread {commit.thread_id!r}: checkpoint {expected!r} is not there (any more); load the head"
     return ConflictError(message, thread_id=commit.thread_id, expected=expected, actual=head)
+
+
+def not_the_owner(thread_id: str, user: User) -> PermissionDeniedError:
+    message = f"thread {thread_id!r} belongs to another user than {user!r}"
+    return PermissionDeniedError(message, thread_id=thread_id, user=user)
+
+
+def owner_stays(commit: Commit) -> PermissionDeniedError:
+    message = f"thread {commit.thread_id!r}: only ANY_USER may change its owner"
+    return PermissionDeniedError(message, thread_id=commit.thread_id, user=commit.user)
+
+
+def thread_gone(thread_id: str) -> ThreadDeletedError:
+    return ThreadDeletedError(f"thread {thread_id!r} was deleted after it was read", thread_id=thread_id)
+
+
+def epoch_moved(commit: Commit, epoch: int) -> StaleBasisError:
+    message = f"thread {commit.thread_id!r}: values were taken out of it; read it again"
+    expected = commit.basis.epoch if commit.basis else None
+    return StaleBasisError(message, thread_id=commit.thread_id, expected=expected, actual=epoch)
+
+
+def written_since(commit: Commit, sequence: int) -> StaleBasisError:
+    message = f"thread {commit.thread_id!r} was written to since; find out again what is not needed"
+    expected = commit.remove.as_of if commit.remove else None
+    return StaleBasisError(message, thread_id=commit.thread_id, expected=expected, actual=sequence)
+
+
+def values_moved(commit: Commit, next_value: int) -> StaleBasisError:
+    message = f"thread {commit.thread_id!r}: its next value is number {next_value}; read it again"
+    expected = commit.values.first if commit.values else None
+    return StaleBasisError(message, thread_id=commit.thread_id, expected=expected, actual=next_value)
+
+
+def lease_moved(commit: Commit, last_token: int | None) -> LeaseError:
+    message = f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one; take it again"
+    return LeaseError(message, thread_id=commit.thread_id, fence=commit.fence, last=last_token)
+
+
+def rows_differ(thread_id: str, row: ValueRow) -> StaleBasisError:
+    """The error for a merged row that doesn't take the place of whole rows."""
+    message = f"thread {thread_id!r}: no rows make up exactly the values {row.first} to {row.end}"
+    return StaleBasisError(message, thread_id=thread_id, first=row.first, end=row.end)
+
+
+def fork_exists(thread_id: str) -> ConflictError:
+    return ConflictError(f"thread {thread_id!r} exists: fork into a new one", thread_id=thread_id)
+
+
+def source_missing(fork: ForkSource) -> ConflictError:
+    return ConflictError(f"thread {fork.thread_id!r}, to fork from, does not exist", thread_id=fork.thread_id)
+
+
+def origin_missing(fork: ForkSource, checkpoint_id: str | None) -> ConflictError:
+    which = "" if checkpoint_id is None else f" {checkpoint_id!r}"
+    message = f"thread {fork.thread_id!r}, to fork from, has no checkpoint{which} in namespace {fork.namespace!r}"
+    return ConflictError(message, thread_id=fork.thread_id, checkpoint_id=checkpoint_id)
 
 
 def lease_held(record: LeaseRecord, *, advice: str) -> LeaseError:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from clew.model.commit import HEAD, Commit, Removal
 from clew.model.records import Range, ValueRow
-from clew.storage.checks import check_unshared, head_moved, parent_gone
+from clew.storage.checks import check_unshared, head_moved, parent_gone, rows_differ
 from clew.storage.memory.thread import Thread
-from clew.storage.protocol import StaleBasisError
 
 
 def parent_of_new(thread: Thread, commit: Commit) -> str | None:
@@ -50,8 +49,7 @@ def rows_after_merge(thread: Thread, rows: list[ValueRow], merge: Sequence[Value
         old = overlapping(rows, [(row.first, row.end)])
         borders = [each.first for each in old] + [row.end]
         if not old or borders[0] != row.first or [each.end for each in old] != borders[1:]:
-            message = f"thread {thread.thread_id!r}: no rows make up exactly the values {row.first} to {row.end}"
-            raise StaleBasisError(message, thread_id=thread.thread_id, first=row.first, end=row.end)
+            raise rows_differ(thread.thread_id, row)
         start = rows.index(old[0])
         rows = [*rows[:start], row, *rows[start + len(old) :]]
     return rows

@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from clew.errors import ClewError, ConflictError
+from clew.errors import ClewError
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.message import folded
@@ -36,8 +36,11 @@ from clew.storage.checks import (
     check_first,
     check_new_owner,
     check_owner,
+    fork_exists,
     is_open_to,
+    origin_missing,
     owner_of_new,
+    source_missing,
 )
 from clew.storage.memory.decisions import overlapping, parent_of_new, rows_after_merge, rows_after_removal
 from clew.storage.memory.thread import Thread, info, size_of
@@ -118,22 +121,18 @@ class MemoryStorage:
 
     def _fork_source(self, commit: Commit, kept: Thread | None) -> tuple[Thread, CheckpointRecord] | None:
         """The thread and the checkpoint that `commit` forks from, if it does."""
-        fork, thread_id = commit.fork, commit.thread_id
+        fork = commit.fork
         if fork is None:
             return None
         if kept:
-            raise ConflictError(f"thread {thread_id!r} exists: fork into a new one", thread_id=thread_id)
+            raise fork_exists(commit.thread_id)
         source = self._visible(fork.thread_id, commit.user)
         if source is None:
-            raise ConflictError(f"thread {fork.thread_id!r}, to fork from, does not exist", thread_id=fork.thread_id)
+            raise source_missing(fork)
         lineage = source.namespaces.get(fork.namespace, {})
         checkpoint_id = next(reversed(lineage), None) if fork.checkpoint_id is None else fork.checkpoint_id
         if checkpoint_id is None or checkpoint_id not in lineage:
-            which = "" if checkpoint_id is None else f" {checkpoint_id!r}"
-            message = (
-                f"thread {fork.thread_id!r}, to fork from, has no checkpoint{which} in namespace {fork.namespace!r}"
-            )
-            raise ConflictError(message, thread_id=fork.thread_id, checkpoint_id=checkpoint_id)
+            raise origin_missing(fork, checkpoint_id)
         check_first(commit, source.next_value)
         return source, lineage[checkpoint_id]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from clew.errors import ClewError, ConflictError
+from clew.errors import ClewError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Commit, Removal
 from clew.model.config import ANY_USER
@@ -24,14 +24,16 @@ from clew.storage.checks import (
     check_new_owner,
     check_owner,
     check_unshared,
+    fork_exists,
     head_moved,
     is_open_to,
     made_checkpoint,
     owner_of_new,
     parent_gone,
+    rows_differ,
 )
 from clew.storage.packing import micros, moment, pack_ranges, text_bytes
-from clew.storage.protocol import RECEIPTS_KEPT, StaleBasisError
+from clew.storage.protocol import RECEIPTS_KEPT
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
@@ -288,8 +290,7 @@ class Applier:
         if fork is None:
             return None
         if kept:
-            message = f"thread {commit.thread_id!r} exists: fork into a new one"
-            raise ConflictError(message, thread_id=commit.thread_id)
+            raise fork_exists(commit.thread_id)
         source = self.thread(fork.thread_id)
         if source and (not is_open_to(source.user_id, commit.user) or fork.thread_id == commit.thread_id):
             source = None
@@ -314,8 +315,7 @@ class Applier:
             old = [each for each in old if each[0] + each[1] > row.first]
             ends = [row.first, *(first + count for first, count, _ in old)]
             if not old or [first for first, _, _ in old] != ends[:-1] or ends[-1] != row.end:
-                message = f"thread {commit.thread_id!r}: no rows make up exactly the values {row.first} to {row.end}"
-                raise StaleBasisError(message, thread_id=commit.thread_id, first=row.first, end=row.end)
+                raise rows_differ(commit.thread_id, row)
             replaced += [(first, size) for first, _, size in old]
         return replaced
 

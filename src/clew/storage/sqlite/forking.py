@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from clew.errors import ConflictError
 from clew.model.commit import Commit, ForkSource
+from clew.storage.checks import origin_missing, source_missing
 from clew.storage.sqlite.removing import new_log
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id
@@ -27,13 +27,11 @@ class Origin:
 def origin_of(connection: sqlite3.Connection, fork: ForkSource, source: Thread | None, head: str | None) -> Origin:
     """The checkpoint that `fork` names in `source`, whose head is `head`. Raises ConflictError if there is none."""
     if source is None:
-        raise ConflictError(f"thread {fork.thread_id!r}, to fork from, does not exist", thread_id=fork.thread_id)
+        raise source_missing(fork)
     checkpoint_id = head if fork.checkpoint_id is None else fork.checkpoint_id
     found = connection.execute(_SQL["checkpoint"], (checkpoint_id, source.thread_no, fork.namespace)).fetchone()
     if checkpoint_id is None or found is None:
-        which = "" if checkpoint_id is None else f" {checkpoint_id!r}"
-        message = f"thread {fork.thread_id!r}, to fork from, has no checkpoint{which} in namespace {fork.namespace!r}"
-        raise ConflictError(message, thread_id=fork.thread_id, checkpoint_id=checkpoint_id)
+        raise origin_missing(fork, checkpoint_id)
     return Origin(thread=source, checkpoint_id=checkpoint_id, checkpoint_no=found[0], sequence=found[1])
 
 
