@@ -1,0 +1,95 @@
+"""Commits on their way: sent together, each with its own outcome, acknowledged when the indexes know their threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clew.errors import ClewError, StorageError
+from clew.model.commit import Applied, Commit
+from clew.storage.packing import text_bytes
+from clew.storage.redis.calling import Call, Caller
+from clew.storage.redis.committing import Source, commit_arguments, outcome, read_source, user_field
+from clew.storage.redis.keys import Keys
+from clew.storage.redis.layout import group_prefix
+from clew.storage.redis.listing import Listed
+from clew.storage.redis.scripts import COMMIT, SOURCE
+
+
+class Applier:
+    """Applies commits through one session."""
+
+    def __init__(self, caller: Caller, keys: Keys, listed: Listed, ttl: int | None) -> None:
+        self._caller = caller
+        self._keys = keys
+        self._listed = listed
+        self._ttl = ttl
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        """The outcomes, in order. Raises StorageError if not one of the commits reached a server."""
+        begun: list[_Begun] = []
+        outcomes: list[Applied | ClewError] = []
+        for commit in commits:
+            if commit.fork is not None:
+                # It reads its source, which the commits before it may have made.
+                outcomes += [await self._outcome(each) for each in begun]
+                begun.clear()
+            begun.append(await self._begin(commit))
+        outcomes += [await self._outcome(each) for each in begun]
+        if outcomes and all(isinstance(each, StorageError) for each in outcomes):
+            raise next(each for each in outcomes if isinstance(each, StorageError))
+        return outcomes
+
+    async def _begin(self, commit: Commit) -> _Begun:
+        """Send the commit, so that it is on its way before the next one."""
+        key = self._keys.thread(commit.thread_id)
+        try:
+            source = await self._source(commit)
+            node = self._caller.router.node_for(key)
+            link = node.for_commits() or await node.link(commits=True)
+            call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
+            call.begin(link)
+        except StorageError as error:
+            return _Begun(commit, await self._caller.gone(error), None)
+        return _Begun(commit, call, source)
+
+    async def _source(self, commit: Commit) -> Source | None:
+        fork = commit.fork
+        if fork is None:
+            return None
+        asked = b"" if fork.checkpoint_id is None else b"+" + text_bytes(fork.checkpoint_id)
+        answer = await self._caller.call(
+            SOURCE,
+            self._keys.thread(fork.thread_id),
+            user_field(commit.user),
+            text_bytes(fork.namespace),
+            asked,
+            group_prefix(fork.namespace),
+        )
+        return read_source(answer, commit, fork)
+
+    async def _outcome(self, begun: _Begun) -> Applied | ClewError:
+        commit = begun.commit
+        if isinstance(begun.call, ClewError):
+            return begun.call
+        try:
+            answer = await begun.call.answer()
+            result, standing = outcome(answer, commit, begun.source)
+            if standing is None:
+                if isinstance(result, Applied):
+                    self._listed.forget(commit.thread_id)
+                return result
+            if due := self._listed.due(commit.thread_id, standing):
+                await self._caller.call_all(due)
+                self._listed.done(commit.thread_id, standing)
+        except ClewError as error:
+            return error
+        return result
+
+
+class _Begun:
+    """A commit that was sent, or the error that kept it from being sent."""
+
+    __slots__ = ("call", "commit", "source")
+
+    def __init__(self, commit: Commit, call: Call | ClewError, source: Source | None) -> None:
+        self.commit, self.call, self.source = commit, call, source
