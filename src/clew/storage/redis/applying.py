@@ -34,22 +34,27 @@ class Applier:
                 outcomes += [await self._outcome(each) for each in begun]
                 begun.clear()
             begun.append(await self._begin(commit))
-        outcomes += [await self._outcome(each) for each in begun]
-        if outcomes and all(isinstance(each, StorageError) for each in outcomes):
-            raise next(each for each in outcomes if isinstance(each, StorageError))
+        for each in begun:
+            outcomes.append(await self._outcome(each))
+        if (
+            outcomes
+            and isinstance(outcomes[0], StorageError)
+            and all(isinstance(each, StorageError) for each in outcomes)
+        ):
+            raise outcomes[0]
         return outcomes
 
     async def _begin(self, commit: Commit) -> _Begun:
         """Send the commit, so that it is on its way before the next one."""
         key = self._keys.thread(commit.thread_id)
         try:
-            source = await self._source(commit)
+            source = await self._source(commit) if commit.fork is not None else None
             node = self._caller.router.node_for(key)
             link = node.for_commits() or await node.link(commits=True)
-            call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
-            call.begin(link)
         except StorageError as error:
             return _Begun(commit, await self._caller.gone(error), None)
+        call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
+        call.begin(link)
         return _Begun(commit, call, source)
 
     async def _source(self, commit: Commit) -> Source | None:
@@ -78,9 +83,8 @@ class Applier:
                 if isinstance(result, Applied):
                     self._listed.forget(commit.thread_id)
                 return result
-            if due := self._listed.due(commit.thread_id, standing):
-                await self._caller.call_all(due)
-                self._listed.done(commit.thread_id, standing)
+            if not self._listed.has(commit.thread_id, standing):
+                await self._listed.add(self._caller, commit.thread_id, standing)
         except ClewError as error:
             return error
         return result

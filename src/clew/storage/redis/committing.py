@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
@@ -127,7 +127,7 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
         text_bytes(commit.commit_id),
         time_digits(commit.at),
         b"" if ttl is None else ttl,
-        new_id(),
+        new_id() if basis is None or commit.remove is not None else b"",
         b"" if basis is None else basis.incarnation,
         b"" if basis is None else basis.epoch,
         b"" if fence is None else fence,
@@ -155,12 +155,12 @@ def _parent(new: NewCheckpoint) -> bytes:
     return b"-" if new.parent is None else b"+" + text_bytes(new.parent)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a commit left its thread: which incarnation, whose, and when it was last active."""
+class Standing(NamedTuple):
+    """How a commit left its thread: which incarnation under which of its owners, and when it was last active."""
 
-    identity: tuple[bytes, bytes]
-    owner: str | None
+    incarnation: bytes
+    moves: int
+    owner: bytes
     updated: bytes
 
 
@@ -171,18 +171,15 @@ def outcome(answer: list[Any], commit: Commit, source: Source | None) -> tuple[A
     code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created = answer
     if not incarnation:
         return Applied(basis=None, removed=removed), None
-    created_at = None
-    if sequence:
-        created_at = bytes_time(created) if created else commit.at
     applied = Applied(
-        basis=Basis(incarnation=incarnation.decode(), epoch=int(epoch), next_value=int(next_value)),
+        basis=Basis(incarnation=incarnation.decode(), epoch=epoch, next_value=next_value),
         parent_id=bytes_text(parent[1:]) if parent else None,
         sequence=sequence,
-        created_at=created_at,
+        created_at=(bytes_time(created) if created else commit.at) if sequence else None,
         removed=removed,
         repeated=code == 2,
     )
-    return applied, Standing((incarnation, moves), owner_name(owner), updated)
+    return applied, Standing(incarnation, moves, owner, updated)
 
 
 def _refusal(answer: list[Any], commit: Commit, source: Source | None) -> ClewError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import datetime
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ def digits_time(digits: bytes) -> datetime:
 def time_bytes(at: datetime) -> bytes:
     """`at` in 8 bytes."""
     day, rest = divmod(micros(at), _DAY)
-    return (day + _FIRST_DAY).to_bytes(3, "big") + rest.to_bytes(5, "big")
+    return ((day + _FIRST_DAY) << 40 | rest).to_bytes(8, "big")
 
 
 def bytes_time(stored: bytes) -> datetime:
@@ -95,31 +96,35 @@ class _Reader:
 # Threads
 
 
+_HEADER = struct.Struct(">2s20sIIQQIIIIQQQQIB18s18s")
+
+
 class Header(NamedTuple):
-    """The header of a thread, as text fields."""
+    """The header of a thread; the id of its head follows it, and its owner."""
 
     version: bytes
     incarnation: bytes
-    sequence: bytes
-    epoch: bytes
-    next_value: bytes
-    last_message: bytes
-    groups: bytes
-    spaces: bytes
-    checkpoints: bytes
-    messages: bytes
-    tool_calls: bytes
-    state_size: bytes
-    message_size: bytes
-    ordinal: bytes
-    moves: bytes
+    sequence: int
+    epoch: int
+    next_value: int
+    last_message: int
+    groups: int
+    spaces: int
+    checkpoints: int
+    messages: int
+    tool_calls: int
+    state_size: int
+    message_size: int
+    ordinal: int
+    moves: int
+    expires: int
     created: bytes
     updated: bytes
     owner: bytes
 
     @property
     def basis(self) -> Basis:
-        return Basis(incarnation=self.incarnation.decode(), epoch=int(self.epoch), next_value=int(self.next_value))
+        return Basis(incarnation=self.incarnation.decode(), epoch=self.epoch, next_value=self.next_value)
 
     @property
     def user_id(self) -> str | None:
@@ -127,14 +132,15 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        return int(self.state_size) + int(self.message_size)
+        return self.state_size + self.message_size
 
 
-def read_header(text: bytes, thread_id: str) -> Header:
-    fields = text.split(b" ", 17)
-    if len(fields) != 18 or fields[0] != b"H1":
+def read_header(stored: bytes, thread_id: str) -> Header:
+    size = _HEADER.size
+    if len(stored) <= size + 3 or not stored.startswith(b"H1"):
         raise CorruptRecordError(f"thread {thread_id!r}: its header in Redis is damaged", thread_id=thread_id)
-    return Header._make(fields)
+    head = _int(stored[size : size + 3], "big")
+    return Header._make((*_HEADER.unpack_from(stored), stored[size + 3 + head :]))
 
 
 def owner_name(owner: bytes) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from clew.errors import TransientStorageError
@@ -25,12 +26,12 @@ from clew.storage.packing import micros, text_bytes
 from clew.storage.redis.calling import Argument, Caller
 from clew.storage.redis.committing import Standing
 from clew.storage.redis.keys import Keys
-from clew.storage.redis.layout import Header, digits_time
+from clew.storage.redis.layout import Header, digits_time, owner_name, time_digits
 from clew.storage.redis.reading import thread_arguments, thread_record
 from clew.storage.redis.scripts import LIST, THREAD, UNLIST, Script
 
-AHEAD = 60_000
-"""How far ahead of a thread's activity its bound is set, in milliseconds."""
+AHEAD = timedelta(seconds=60)
+"""How far ahead of a thread's activity its bound is set."""
 _REMEMBERED = 100_000
 _SPARE = 32
 """How many more than the asked-for threads are looked at first: bounds are not exact."""
@@ -40,49 +41,46 @@ Entry = tuple[int, str, bytes]
 """Bound, thread, and the index that has it."""
 
 
-class _Known(NamedTuple):
-    identity: tuple[bytes, bytes]
-    owner: str | None
-    bound: int
-
-
 class Listed:
-    """What this process knows to be in the indexes."""
+    """What this process knows to be in the indexes: for each thread, under which incarnation and owner, up to which time."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, tuple[bytes, int, bytes]] = {}
 
-    def due(self, thread_id: str, standing: Standing) -> list[tuple[Script, bytes, list[Argument]]]:
-        """The calls that bring the indexes up to date for a thread that stands so; usually none."""
+    def has(self, thread_id: str, standing: Standing) -> bool:
+        """Whether the indexes have the thread as it stands."""
         known = self._known.get(thread_id)
-        active = milliseconds(standing.updated)
-        if known and known.identity == standing.identity and known.owner == standing.owner and active <= known.bound:
-            return []
-        return self.calls(thread_id, standing.owner, active + AHEAD)
+        return (
+            known is not None
+            and standing.updated <= known[2]
+            and known[0] == standing.incarnation
+            and known[1] == standing.moves
+        )
 
-    def calls(self, thread_id: str, owner: str | None, bound: int) -> list[tuple[Script, bytes, list[Argument]]]:
-        """The calls that list a thread under its owner, and among all."""
-        arguments: list[Argument] = [text_bytes(thread_id), bound]
-        return [(LIST, key, arguments) for key in (self._keys.of_user(owner), self._keys.bucket(thread_id))]
-
-    def done(self, thread_id: str, standing: Standing) -> None:
-        """Remember that the calls that were due have been made."""
+    async def add(self, caller: Caller, thread_id: str, standing: Standing) -> None:
+        """Have the indexes list the thread as it stands."""
+        ahead = digits_time(standing.updated) + AHEAD
+        await caller.call_all(self.calls(thread_id, owner_name(standing.owner), ahead))
         known = self._known
         if len(known) >= _REMEMBERED:
             for old in list(known)[: _REMEMBERED // 2]:
                 del known[old]
-        bound = milliseconds(standing.updated) + AHEAD
-        known[thread_id] = _Known(standing.identity, standing.owner, bound)
+        known[thread_id] = (standing.incarnation, standing.moves, time_digits(ahead))
+
+    def calls(self, thread_id: str, owner: str | None, until: datetime) -> list[tuple[Script, bytes, list[Argument]]]:
+        """The calls that list a thread under its owner, and among all, as active until then at most."""
+        arguments: list[Argument] = [text_bytes(thread_id), milliseconds(until) + 1]
+        return [(LIST, key, arguments) for key in (self._keys.of_user(owner), self._keys.bucket(thread_id))]
 
     def forget(self, thread_id: str) -> None:
         """The thread was deleted."""
         self._known.pop(thread_id, None)
 
 
-def milliseconds(updated: bytes) -> int:
-    """A bound that is not below the time in 18 digits."""
-    return micros(digits_time(updated)) // 1000 + 1
+def milliseconds(at: datetime) -> int:
+    """The millisecond that `at` is in: the unit of bounds."""
+    return micros(at) // 1000
 
 
 class Found(NamedTuple):
@@ -93,7 +91,7 @@ class Found(NamedTuple):
 
     @property
     def place(self) -> tuple[bytes, int]:
-        return self.header.updated, int(self.header.ordinal)
+        return self.header.updated, self.header.ordinal
 
 
 async def list_threads(caller: Caller, keys: Keys, query: ThreadQuery) -> list[ThreadRecord]:
@@ -132,7 +130,7 @@ async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
 def _surely_after(found: list[Found], needed: int, bound: int) -> bool:
     """Whether a thread with this bound comes after the first `needed` of those found."""
     last = sorted((each.header.updated for each in found), reverse=True)[needed - 1]
-    return micros(digits_time(last)) // 1000 > bound
+    return milliseconds(digits_time(last)) > bound
 
 
 async def _entries(caller: Caller, keys: Keys, user: User, depth: int | None) -> tuple[list[Entry], int | None]:

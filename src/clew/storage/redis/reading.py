@@ -80,7 +80,7 @@ async def values(caller: Caller, keys: Keys, query: ValueQuery) -> ValuePage:
     if not answer:
         return ValuePage(basis=None)
     header = read_header(answer[0], query.thread_id)
-    return ValuePage(basis=header.basis, rows=tuple(map(read_row, answer[1])), sequence=int(header.sequence))
+    return ValuePage(basis=header.basis, rows=tuple(map(read_row, answer[1])), sequence=header.sequence)
 
 
 async def attachments(caller: Caller, keys: Keys, query: AttachmentQuery) -> list[AttachmentRecord]:
@@ -139,8 +139,8 @@ def thread_record(answer: list[bytes], thread_id: str) -> tuple[Header, ThreadRe
         text=text,
         data=data,
         forked_from=read_origin(origin),
-        checkpoint_count=int(header.checkpoints),
-        message_count=int(header.messages),
+        checkpoint_count=header.checkpoints,
+        message_count=header.messages,
         size=header.size,
         head=read_checkpoint(head) if head else None,
     )

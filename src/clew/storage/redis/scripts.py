@@ -1,4 +1,4 @@
-"""The Lua scripts: each is `common.lua` followed by a file of its own, and is called by the digest of its text."""
+"""The Lua scripts: files put one after the other, called by the digest of the text."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def _plain(text: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("--"))
 
 
-def _script(name: str, *, alone: bool = False) -> Script:
-    names = [f"{name}.lua"] if alone else ["common.lua", f"{name}.lua"]
-    text = "\n".join(_plain(_FILES.joinpath(each).read_text(encoding="utf-8")) for each in names).encode()
+def _script(name: str, *before: str) -> Script:
+    texts = [_FILES.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in (*before, name)]
+    text = "\n".join(map(_plain, texts)).encode()
     return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
 
 
-COMMIT = _script("commit")
-CHECKPOINTS = _script("checkpoints")
-VALUES = _script("values")
-ATTACHMENTS = _script("attachments")
-MESSAGES = _script("messages")
-THREAD = _script("thread")
-TOTALS = _script("totals")
-SOURCE = _script("source")
-LEASE = _script("lease")
-LIST = _script("list", alone=True)
-UNLIST = _script("unlist", alone=True)
+COMMIT = _script("commit", "usual", "common")
+CHECKPOINTS = _script("checkpoints", "common")
+VALUES = _script("values", "common")
+ATTACHMENTS = _script("attachments", "common")
+MESSAGES = _script("messages", "common")
+THREAD = _script("thread", "common")
+TOTALS = _script("totals", "common")
+SOURCE = _script("source", "common")
+LEASE = _script("lease", "common")
+LIST = _script("list")
+UNLIST = _script("unlist")

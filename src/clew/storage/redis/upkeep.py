@@ -7,8 +7,8 @@ from clew.model.queries import StorageStats, ThreadQuery, Totals
 from clew.storage.packing import day
 from clew.storage.redis.calling import Caller
 from clew.storage.redis.keys import Keys
-from clew.storage.redis.layout import day_number, read_header
-from clew.storage.redis.listing import AHEAD, Listed, list_threads, milliseconds
+from clew.storage.redis.layout import day_number, digits_time, read_header
+from clew.storage.redis.listing import AHEAD, Listed, list_threads
 from clew.storage.redis.scripts import THREAD, TOTALS
 
 _COUNTED_AT_ONCE = 20_000
@@ -29,9 +29,9 @@ async def totals(caller: Caller, keys: Keys, user: User) -> StorageStats:
             header, after, *counts = answer
             fields = read_header(header, record.thread_id)
             by_thread[record.thread_id] = Totals(
-                messages=int(fields.messages),
-                tool_calls=int(fields.tool_calls),
-                checkpoints=int(fields.checkpoints),
+                messages=fields.messages,
+                tool_calls=fields.tool_calls,
+                checkpoints=fields.checkpoints,
                 bytes=fields.size,
             )
             for at in range(0, len(counts), 5):
@@ -64,7 +64,7 @@ async def rebuild(caller: Caller, keys: Keys, listed: Listed) -> None:
             for name, answer in zip(names, answers, strict=True):
                 if answer:
                     header = read_header(answer[0], name)
-                    calls += listed.calls(name, header.user_id, milliseconds(header.updated) + AHEAD)
+                    calls += listed.calls(name, header.user_id, digits_time(header.updated) + AHEAD)
             await caller.call_all(calls)
             if int(cursor) == 0:
                 break

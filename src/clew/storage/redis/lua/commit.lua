@@ -69,9 +69,9 @@ local t = read_thread()
 local made = new or fork
 
 local function applied(thread, repeated, sequence, parent, stamp, removed)
-  if not thread then return {1, '', '', '', '', '', '', removed, 0, '', ''} end
-  return {repeated and 2 or 1, thread.incarnation, format('%.0f', thread.epoch), format('%.0f', thread.next_value),
-    thread.owner, format('%.0f', thread.moves), thread.updated, removed, sequence, parent and '+' .. parent or '', stamp}
+  if not thread then return {1, '', 0, 0, '', 0, '', removed, 0, '', ''} end
+  return {repeated and 2 or 1, thread.incarnation, thread.epoch, thread.next_value, thread.owner, thread.moves, thread.updated,
+    removed, sequence, parent and '+' .. parent or '', stamp}
 end
 
 -- The checkpoint that the commit makes, as it is stored.
@@ -317,7 +317,7 @@ if created then
   local now = call('TIME')
   thread = {incarnation = incarnation, sequence = 0, epoch = 0, next_value = 0, last_message = 0, groups = 0, spaces = 0,
     checkpoints = 0, messages = 0, tool_calls = 0, state_size = 0, message_size = 0, moves = 0,
-    ordinal = format('%.0f', tonumber(now[1]) * 1e6 + tonumber(now[2])), created = at, updated = at, owner = owner}
+    ordinal = tonumber(now[1]) * 1e6 + tonumber(now[2]), created = at, updated = at, owner = owner}
 end
 
 -- The number of a namespace, given when its first checkpoint comes.
@@ -451,10 +451,11 @@ if described then
 end
 if at > thread.updated then thread.updated = at end
 if kept then call('ZREM', key, thread.text) end
-add(HEADER, 'H1 ' .. thread.incarnation .. format(' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f ', thread.sequence,
-  thread.epoch, thread.next_value, thread.last_message, thread.groups, thread.spaces, thread.checkpoints, thread.messages,
-  thread.tool_calls, thread.state_size, thread.message_size) .. thread.ordinal .. format(' %.0f ', thread.moves)
-  .. thread.created .. ' ' .. thread.updated .. ' ' .. thread.owner)
+local head = newest_of(CHECKPOINTS, CHECKPOINTS + SPACE - 1, 1)[1]
+head = head and read_checkpoint(head).id or ''
+add(HEADER, pack(HEADER_FORMAT, 'H1', thread.incarnation, thread.sequence, thread.epoch, thread.next_value, thread.last_message,
+  thread.groups, thread.spaces, thread.checkpoints, thread.messages, thread.tool_calls, thread.state_size, thread.message_size,
+  thread.ordinal, thread.moves, ttl == '' and 0 or 1, thread.created, thread.updated, #head) .. head .. thread.owner)
 flush()
 if thread.sequence % 64 == 0 then
   call('ZREMRANGEBYSCORE', key, RECENT, RECENT + thread.sequence - RECEIPTS_KEPT - 1)

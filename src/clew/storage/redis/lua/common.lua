@@ -37,21 +37,23 @@ local function between(first, last)
   return call('ZRANGEBYSCORE', key, first, last)
 end
 
-local HEADER_PATTERN = '^H1 (%w+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$'
+-- The header: version, incarnation, sequence, epoch, next value, last message's position, groups, namespaces, checkpoints,
+-- messages, tool calls, bytes of state, bytes of messages, when it was made by the server's clock, changes of owner, whether it
+-- expires, created, updated; the id of the main namespace's head (3 + …), the owner ('-', or '+' and the name).
+local HEADER_FORMAT = '>c2c20I4I4I8I8I4I4I4I4I8I8I8I8I4I1c18c18I3'
 
 -- The thread's header as a table; nil if there is no thread (though there may be a lease).
 local function read_thread()
+  local _
   local text = between(HEADER, HEADER)[1]
   if not text then return nil end
+  if sub(text, 1, 2) ~= 'H1' then error('CLEWFORMAT the header of a thread is damaged, or of a newer version') end
   local t = {text = text}
-  local incarnation, sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls, state_size,
-    message_size, ordinal, moves, created, updated, owner = match(text, HEADER_PATTERN)
-  if not incarnation then error('CLEWFORMAT the header of a thread is damaged, or of a newer version') end
-  t.incarnation, t.created, t.updated, t.ordinal, t.owner = incarnation, created, updated, ordinal, owner
-  t.sequence, t.epoch, t.next_value = tonumber(sequence), tonumber(epoch), tonumber(next_value)
-  t.last_message, t.groups, t.spaces = tonumber(last_message), tonumber(groups), tonumber(spaces)
-  t.checkpoints, t.messages, t.tool_calls = tonumber(checkpoints), tonumber(messages), tonumber(tool_calls)
-  t.state_size, t.message_size, t.moves = tonumber(state_size), tonumber(message_size), tonumber(moves)
+  local head_size, rest
+  _, t.incarnation, t.sequence, t.epoch, t.next_value, t.last_message, t.groups, t.spaces, t.checkpoints, t.messages,
+    t.tool_calls, t.state_size, t.message_size, t.ordinal, t.moves, t.expires, t.created, t.updated, head_size, rest =
+    unpack_from(HEADER_FORMAT, text)
+  t.owner = sub(text, rest + head_size)
   return t
 end
 
