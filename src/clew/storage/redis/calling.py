@@ -129,11 +129,14 @@ class Caller:
                 raise await self.gone(answer)
             word, *rest = str(answer).split(" ")
             error, answer = failure(answer, node.where), None
+            if word in ("MOVED", "ASK"):
+                # A server that does not know an address leaves out the host: it is its own.
+                where = node.where.rpartition(":")[0] + rest[1] if rest[1].startswith(":") else rest[1]
             if word == "MOVED":
-                self.router.moved(int(rest[0]), rest[1])
-                node = self.router.at(rest[1])
+                self.router.moved(int(rest[0]), where)
+                node = self.router.at(where)
             elif word == "ASK":
-                asked = await self._link(self.router.at(rest[1]), commits)
+                asked = await self._link(self.router.at(where), commits)
                 asked.call("ASKING")
                 answer = await send(asked)
                 if not isinstance(answer, ReplyError | ClewError):
@@ -156,9 +159,6 @@ class Caller:
             raise await self.gone(error) from error
 
     async def gone(self, error: ClewError) -> ClewError:
-        """Have the next call find out where the servers are now; `error`, to be raised."""
-        try:
-            await self.router.refresh()
-        except ClewError:
-            pass  # What is raised is the trouble that the caller met.
+        """Have the next call find the servers where they are now; `error`, to be raised."""
+        await self.router.after(error)
         return error

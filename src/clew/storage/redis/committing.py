@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clew.clock import SYSTEM_CLOCK
 from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Commit, ForkSource, NewCheckpoint, Removal
@@ -24,7 +25,7 @@ from clew.storage.checks import (
     rows_differ,
     source_missing,
 )
-from clew.storage.packing import bytes_text, text_bytes, union
+from clew.storage.packing import bytes_text, micros, text_bytes, union
 from clew.storage.redis.calling import Argument
 from clew.storage.redis.layout import (
     Header,
@@ -127,13 +128,23 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
         text_bytes(commit.commit_id),
         time_digits(commit.at),
         b"" if ttl is None else ttl,
-        new_id() if basis is None or commit.remove is not None else b"",
+        *((new_id(), _next_ordinal()) if basis is None or commit.remove is not None else (b"", 0)),
         b"" if basis is None else basis.incarnation,
         b"" if basis is None else basis.epoch,
         b"" if fence is None else fence,
         parts,
         *given,
     ]
+
+
+_last_ordinal = 0
+
+
+def _next_ordinal() -> int:
+    """A number that grows with each thread that this process makes; those of several processes go by their clocks."""
+    global _last_ordinal
+    _last_ordinal = max(_last_ordinal + 1, micros(SYSTEM_CLOCK.now()))
+    return _last_ordinal
 
 
 def _removal(removal: Removal) -> list[Argument]:

@@ -10,25 +10,28 @@ from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 from clew.errors import ClewError, ConfigError, CorruptRecordError, StorageError, TransientStorageError
 
 _TRANSIENT = {
-    b"LOADING": "is loading its data",
-    b"BUSY": "is busy with a script",
-    b"TRYAGAIN": "is moving the thread to another server",
-    b"CLUSTERDOWN": "is in a cluster of which a part is down",
-    b"MASTERDOWN": "is cut off from its master",
-    b"READONLY": "is a replica now, and takes no writes",
-    b"NOREPLICAS": "has fewer replicas than it needs to take writes",
-    b"MISCONF": "can't save to its disk, and takes no writes until it can",
-    b"UNKILLABLE": "is busy with a script",
+    "LOADING": "is loading its data",
+    "BUSY": "is busy with a script",
+    "TRYAGAIN": "is moving the thread to another server",
+    "CLUSTERDOWN": "is in a cluster of which a part is down",
+    "MASTERDOWN": "is cut off from its master",
+    "READONLY": "is a replica now, and takes no writes",
+    "NOREPLICAS": "has fewer replicas than it needs to take writes",
+    "MISCONF": "can't save to its disk, and takes no writes until it can",
+    "UNKILLABLE": "is busy with a script",
 }
-_CODE = re.compile(r"\b([A-Z]{3,})\b")
+_CODE = re.compile(r"\b([A-Z]{4,})\b")
 
 
 def failure(answer: ReplyError, where: str) -> ClewError:
     """The error for an answer of the server at `where` that is an error."""
     text = str(answer)
-    code = text.partition(" ")[0].lstrip("-")
-    if code.encode() in _TRANSIENT:
-        return TransientStorageError(f"Redis at {where} {_TRANSIENT[code.encode()]}; try again ({text})", where=where)
+    code = text.partition(" ")[0]
+    if code == "ERR" and "script" in text:
+        # What a command inside a script was refused with stands further on.
+        code = next((found for found in _CODE.findall(text) if found in _TRANSIENT), code)
+    if code in _TRANSIENT:
+        return TransientStorageError(f"Redis at {where} {_TRANSIENT[code]}; try again ({text})", where=where, code=code)
     if "OOM command not allowed" in text:
         message = f"Redis at {where} is at its maxmemory and takes no more; delete threads, or give it more ({text})"
         return StorageError(message, where=where)
@@ -48,10 +51,8 @@ def failure(answer: ReplyError, where: str) -> ClewError:
         return StorageError(message, where=where)
     if "CLEWFORMAT" in text:
         return CorruptRecordError(f"Redis at {where}: {text.partition('CLEWFORMAT ')[2]}", where=where)
-    if "non local key" in text or any(found.encode() in _TRANSIENT for found in _CODE.findall(text)[:3]):
-        return TransientStorageError(
-            f"Redis at {where} is moving its data, or changing its role; try again ({text})", where=where
-        )
+    if "non local key" in text:
+        return TransientStorageError(f"Redis at {where} is moving the thread to another server; try again", where=where)
     return StorageError(f"Redis at {where} answers with an error: {text}", where=where)
 
 

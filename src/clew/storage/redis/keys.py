@@ -12,6 +12,7 @@ SLOTS = 16_384
 BUCKETS = 16
 """How many indexes the list of all threads is spread over, so that it does not lie on one server of a cluster."""
 
+_THREAD, _INDEX = b"}:t", b"}:threads"
 _SPECIAL = re.compile(rb"[%{}]")
 
 
@@ -50,19 +51,19 @@ class Keys:
 
     def thread(self, thread_id: str) -> bytes:
         """The key that a thread lies under."""
-        return self._start + escaped(thread_id) + b"}:t"
+        return self._start + escaped(thread_id) + _THREAD
 
     def of_user(self, user: str | None) -> bytes:
         """The index of a user's threads, or of those that nobody owns."""
         tag = b"nobody" if user is None else b"user:" + escaped(user)
-        return self._start + tag + b"}:threads"
+        return self._start + tag + _INDEX
 
     def bucket(self, thread_id: str) -> bytes:
         """The index of all threads that has this one."""
         return self._bucket(crc_hqx(thread_id.encode("utf-8", "surrogatepass"), 0) % BUCKETS)
 
     def _bucket(self, number: int) -> bytes:
-        return b"%sall:%02d}:threads" % (self._start, number)
+        return b"%sall:%02d%s" % (self._start, number, _INDEX)
 
     def indexes(self, user: User) -> list[bytes]:
         """The indexes that together have all threads of `user`."""
@@ -70,13 +71,26 @@ class Keys:
 
     @property
     def pattern(self) -> bytes:
-        """What the keys of threads look like, for SCAN."""
-        return re.sub(rb"([\\*?\[\]^])", rb"\\\1", self._start) + b"*}:t"
+        """What the keys of threads and indexes look like, for SCAN."""
+        return re.sub(rb"([\\*?\[\]^])", rb"\\\1", self._start) + b"*"
 
-    def thread_id(self, key: bytes) -> str:
-        """The thread that lies under `key`."""
-        name = key[len(self._start) : -len(b"}:t")]
-        if name == b"%":
-            return ""
-        plain = re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), name)
-        return plain.decode("utf-8", "surrogatepass")
+    def thread_of(self, key: bytes) -> str | None:
+        """The thread that lies under `key`, if it is one."""
+        return _plain(key[len(self._start) : -len(_THREAD)]) if key.endswith(_THREAD) else None
+
+    def is_index(self, key: bytes) -> bool:
+        return key.endswith(_INDEX)
+
+    def user_of(self, index: bytes) -> User:
+        """Whose threads an index has."""
+        tag = index[len(self._start) : -len(_INDEX)]
+        if tag.startswith(b"user:"):
+            return _plain(tag[len(b"user:") :])
+        return None if tag == b"nobody" else ANY_USER
+
+
+def _plain(escaped: bytes) -> str:
+    if escaped == b"%":
+        return ""
+    text = re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), escaped)
+    return text.decode("utf-8", "surrogatepass")

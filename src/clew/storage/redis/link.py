@@ -56,6 +56,9 @@ class Link(asyncio.Protocol):
         self.alive = True
         self._heard = self._loop.time()
         self._arm()
+        if str(connection.protocol) != "2":
+            # An existing client may speak the newer protocol, in which some answers have another shape.
+            await self.call("HELLO", 2)
 
     @property
     def load(self) -> int:

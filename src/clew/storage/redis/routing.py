@@ -97,8 +97,8 @@ class Router(Protocol):
     def at(self, where: str) -> Node:
         """The server with that address."""
 
-    async def refresh(self) -> None:
-        """Find out anew which servers there are."""
+    async def after(self, error: ClewError) -> None:
+        """Find out anew which servers there are, if `error` says that they are not what they were."""
 
     async def close(self) -> None: ...
 
@@ -118,14 +118,15 @@ class OneServer:
         return [self._node]
 
     def moved(self, slot: int, where: str) -> None:
-        raise StorageError(f"Redis at {self._node.where} is part of a cluster, and was not when it was first asked")
+        raise StorageError(f"Redis at {self._node.where} is part of a cluster: say cluster=True, or redis+cluster://")
 
     def at(self, where: str) -> Node:
         return self._node
 
-    async def refresh(self) -> None:
-        """Nothing to find out; links that point to a server that is a replica now are opened anew."""
-        self._node.drop()
+    async def after(self, error: ClewError) -> None:
+        """Cut the links to a server that is a replica now: when they are opened anew, Sentinel names another."""
+        if error.facts.get("code") == "READONLY":
+            self._node.drop()
 
     async def close(self) -> None:
         await self._node.close()
@@ -169,7 +170,14 @@ class Cluster:
     def moved(self, slot: int, where: str) -> None:
         self._served[slot] = where
 
+    async def after(self, error: ClewError) -> None:
+        try:
+            await self.refresh()
+        except ClewError:
+            pass  # What is raised is the trouble that the caller met.
+
     async def refresh(self) -> None:
+        """Ask for the slots; whoever comes while somebody is asking takes that answer."""
         before = self._refreshed
         async with self._refreshing:
             if self._refreshed != before:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from hiredis import ReplyError
-
-from clew.errors import SchemaVersionError
+from clew.errors import SchemaVersionError, StorageError, TransientStorageError
 from clew.storage.redis.calling import Caller
-from clew.storage.redis.failures import failure
 from clew.storage.redis.keys import Keys
-from clew.storage.redis.routing import Cluster, Node, OneServer, Router
+from clew.storage.redis.routing import Cluster, Node, OneServer
 from clew.storage.redis.settings import Address, Limits
 
 VERSION = 1
@@ -22,20 +19,33 @@ _logger = logging.getLogger("clew.redis")
 
 async def connect(address: Address, limits: Limits) -> Caller:
     """Connect to the server, or to the cluster that it turns out to be part of."""
-    router: Router
-    if address.cluster is None:
-        node = Node(address.where, address.pool(), limits)
-        answer = await (await node.link(commits=False)).call("INFO", "cluster")
-        if isinstance(answer, Exception):
-            raise failure(answer, node.where) if isinstance(answer, ReplyError) else answer
-        if b"cluster_enabled:1" not in answer:
-            return Caller(OneServer(node))
-        await node.close()
-    elif not address.cluster:
+    if not await _is_cluster(address, limits):
         return Caller(OneServer(Node(address.where, address.pool(), limits)))
-    router = Cluster(address.first, lambda where: Node(where, address.pool(where), limits))
-    await router.refresh()
-    return Caller(router)
+    cluster = Cluster(address.first, lambda where: Node(where, address.pool(where), limits))
+    try:
+        await cluster.refresh()
+    except BaseException:
+        await cluster.close()
+        raise
+    return Caller(cluster)
+
+
+async def _is_cluster(address: Address, limits: Limits) -> bool:
+    if address.cluster is not None:
+        return address.cluster
+    node = Node(address.where, address.pool(), limits)
+    try:
+        told = await Caller(OneServer(node)).command_on(node, "INFO", "cluster")
+    except TransientStorageError:
+        raise
+    except StorageError as error:
+        # A server that does not permit the question is taken for a single one: in a cluster, it will say so.
+        if "NOPERM" not in str(error):
+            raise
+        return False
+    finally:
+        await node.close()
+    return b"cluster_enabled:1" in told
 
 
 async def prepare(caller: Caller, keys: Keys) -> None:
@@ -57,11 +67,14 @@ async def prepare(caller: Caller, keys: Keys) -> None:
         raise SchemaVersionError(message, found=int(version), known=VERSION)
 
 
-async def promises(caller: Caller) -> dict[str, Any]:
+async def _promises(caller: Caller) -> dict[str, Any]:
     """What the servers say of how they keep data: `appendonly`, and the eviction `policy`; None where they don't tell."""
     told: dict[str, Any] = {"appendonly": True, "policy": None}
     for node in caller.router.masters():
-        texts = [await caller.command_on(node, "INFO", section) for section in ("persistence", "memory")]
+        try:
+            texts = [await caller.command_on(node, "INFO", section) for section in ("persistence", "memory")]
+        except StorageError:
+            texts = []
         info = dict(line.split(b":", 1) for text in texts for line in text.splitlines() if b":" in line)
         if info.get(b"aof_enabled") != b"1":
             told["appendonly"] = None if b"aof_enabled" not in info else False
@@ -71,8 +84,15 @@ async def promises(caller: Caller) -> dict[str, Any]:
     return told
 
 
-def warn(told: dict[str, Any], *, ttl: bool, where: str) -> None:
-    """Say in the log what the servers' settings mean for what is acknowledged."""
+_warned: set[str] = set()
+
+
+async def warn(caller: Caller, *, ttl: bool, where: str) -> None:
+    """Say in the log, once in this process, what the servers' settings mean for what is acknowledged."""
+    if where in _warned:
+        return
+    _warned.add(where)
+    told = await _promises(caller)
     if told["appendonly"] is False:
         _logger.warning(
             "Redis at %s runs without appendonly: what is acknowledged is in its memory, and a crash loses what came after its "

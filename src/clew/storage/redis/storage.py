@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
-from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
+from redis.asyncio.connection import ConnectionPool
 
 from clew.errors import ClewError, ConfigError, StorageError
 from clew.model.commit import Applied, Commit
@@ -38,7 +39,7 @@ from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import digits_time, owner_name, time_digits
 from clew.storage.redis.listing import Listed, list_threads
 from clew.storage.redis.scripts import LEASE
-from clew.storage.redis.session import connect, prepare, promises, warn
+from clew.storage.redis.session import connect, prepare, warn
 from clew.storage.redis.settings import Address, Limits, connection_options
 from clew.storage.redis.upkeep import rebuild, totals
 
@@ -54,6 +55,10 @@ class _Session:
     pid: int
     caller: Caller
     applier: Applier
+
+
+_inherited: list[_Session] = []
+"""Sessions of the process that this one was forked from."""
 
 
 class RedisStorage:
@@ -123,12 +128,10 @@ class RedisStorage:
         """A storage on the servers of an existing client, connected as that is. The client stays its owner's to close."""
         self = cls.__new__(cls)
         if isinstance(client, RedisCluster):
-            first = [node.name for node in client.startup_nodes] if hasattr(client, "startup_nodes") else []
-            first = first or [node.name for node in client.nodes_manager.startup_nodes.values()]
-            kwargs = dict(client.connection_kwargs)
-            kind = kwargs.pop("connection_class", None) or (SSLConnection if kwargs.get("ssl") else Connection)
-            host, _, port = first[0].rpartition(":")
-            pool = ConnectionPool(connection_class=kind, **{**kwargs, "host": host, "port": int(port)})
+            nodes = list(client.nodes_manager.startup_nodes.values())
+            first = [node.name for node in nodes]
+            kwargs = {key: value for key, value in nodes[0].connection_kwargs.items() if key != "response_callbacks"}
+            pool = ConnectionPool(connection_class=nodes[0].connection_class, **kwargs)
             address = Address.of_pool(pool, cluster=True, first=first)
         else:
             address = Address.of_pool(client.connection_pool, cluster=None)
@@ -148,53 +151,48 @@ class RedisStorage:
         self._ttl = None if ttl is None else max(1, round(ttl * 1000))
         self._listed = Listed(self._keys)
         self._sessions: list[_Session] = []
-        self._starting: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._starting: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._last: _Session | None = None
-        self._told = False
         self._closed = False
 
     # Sessions
 
     async def _session(self) -> _Session:
         """The session of the running loop, begun if there is none yet."""
-        loop = asyncio.get_running_loop()
+        loop, pid = asyncio.get_running_loop(), os.getpid()
         last = self._last
-        if last is not None and last.loop is loop and last.pid == os.getpid() and not self._closed:
+        if last is not None and last.loop is loop and last.pid == pid:
             return last
         if self._closed:
             raise StorageError(f"the storage of Redis at {self._address.where} was closed; make a new RedisStorage")
-        pid = os.getpid()
-        # A loop that was closed took its connections along; those of a parent process are the parent's.
+        # A parent's connections are the parent's: closing one here would take it out of what the parent waits for.
+        _inherited.extend(each for each in self._sessions if each.pid != pid)
+        # A loop that was closed took its connections along.
         self._sessions = [each for each in self._sessions if each.pid == pid and not each.loop.is_closed()]
-        for session in self._sessions:
-            if session.loop is loop:
-                self._last = session
-                return session
-        lock = self._starting.setdefault(loop, asyncio.Lock())
-        async with lock:
-            for session in self._sessions:
-                if session.loop is loop and session.pid == pid:
-                    return session
-            caller = await connect(self._address, self._limits)
-            try:
-                await prepare(caller, self._keys)
-                for node in caller.router.masters():
-                    await node.warm(self._limits.min_idle)
-            except BaseException:
-                await caller.router.close()
-                raise
-            session = _Session(loop, pid, caller, Applier(caller, self._keys, self._listed, self._ttl))
-            self._sessions.append(session)
+        async with self._starting.setdefault(loop, asyncio.Lock()):
+            session = next((each for each in self._sessions if each.loop is loop), None)
+            if session is None:
+                session = await self._start(loop, pid)
+                self._sessions.append(session)
         self._starting.pop(loop, None)
         self._last = session
         return session
 
+    async def _start(self, loop: asyncio.AbstractEventLoop, pid: int) -> _Session:
+        caller = await connect(self._address, self._limits)
+        try:
+            await prepare(caller, self._keys)
+            for node in caller.router.masters():
+                await node.warm(self._limits.min_idle)
+        except BaseException:
+            await caller.router.close()
+            raise
+        return _Session(loop, pid, caller, Applier(caller, self._keys, self._listed, self._ttl))
+
     async def setup(self) -> None:
         session = await self._session()
         await prepare(session.caller, self._keys)
-        if not self._told:
-            self._told = True
-            warn(await promises(session.caller), ttl=self._ttl is not None, where=self._address.where)
+        await warn(session.caller, ttl=self._ttl is not None, where=self._address.where)
 
     async def close(self) -> None:
         if self._closed:

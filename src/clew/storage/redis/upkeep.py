@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.model.config import ANY_USER, User
+from clew.model.config import User
 from clew.model.queries import StorageStats, ThreadQuery, Totals
 from clew.storage.packing import day
 from clew.storage.redis.calling import Caller
@@ -52,22 +52,27 @@ async def totals(caller: Caller, keys: Keys, user: User) -> StorageStats:
 
 async def rebuild(caller: Caller, keys: Keys, listed: Listed) -> None:
     """List every thread that there is, then take out of the indexes what is not."""
+    indexes: set[bytes] = set()
     for node in caller.router.masters():
         cursor: bytes | int = 0
         while True:
             cursor, found = await caller.command_on(
                 node, "SCAN", cursor, "MATCH", keys.pattern, "COUNT", _SCANNED_AT_ONCE
             )
-            names = [keys.thread_id(key) for key in found]
-            answers = await caller.call_all([(THREAD, keys.thread(name), (b"*", b"")) for name in names])
-            calls = []
-            for name, answer in zip(names, answers, strict=True):
-                if answer:
-                    header = read_header(answer[0], name)
-                    calls += listed.calls(name, header.user_id, digits_time(header.updated) + AHEAD)
-            await caller.call_all(calls)
+            names = [name for key in found if (name := keys.thread_of(key)) is not None]
+            indexes.update(key for key in found if keys.is_index(key))
+            await _list(caller, keys, listed, names)
             if int(cursor) == 0:
                 break
-    users = {record.user_id for record in await list_threads(caller, keys, ThreadQuery(user=ANY_USER, limit=None))}
-    for user in users:
+    for user in {keys.user_of(index) for index in indexes}:
         await list_threads(caller, keys, ThreadQuery(user=user, limit=None))
+
+
+async def _list(caller: Caller, keys: Keys, listed: Listed, names: list[str]) -> None:
+    answers = await caller.call_all([(THREAD, keys.thread(name), (b"*", b"")) for name in names])
+    calls = []
+    for name, answer in zip(names, answers, strict=True):
+        if answer:
+            header = read_header(answer[0], name)
+            calls += listed.calls(name, header.user_id, digits_time(header.updated) + AHEAD)
+    await caller.call_all(calls)

@@ -1,7 +1,7 @@
 -- Applies one commit to one thread, whole or not at all: everything is decided before the first write, and the first
 -- write is one that Redis refuses when it is out of memory, unless the commit only takes things away.
 local user, commit_id, at, ttl = next_argument(), next_argument(), next_argument(), next_argument()
-local incarnation, basis, basis_epoch = next_argument(), next_argument(), next_argument()
+local incarnation, ordinal, basis, basis_epoch = next_argument(), next_number(), next_argument(), next_argument()
 local fence, parts = next_argument(), next_argument()
 
 local function refuse(...)
@@ -314,10 +314,9 @@ end
 local created = not kept
 local thread = kept
 if created then
-  local now = call('TIME')
   thread = {incarnation = incarnation, sequence = 0, epoch = 0, next_value = 0, last_message = 0, groups = 0, spaces = 0,
     checkpoints = 0, messages = 0, tool_calls = 0, state_size = 0, message_size = 0, moves = 0,
-    ordinal = tonumber(now[1]) * 1e6 + tonumber(now[2]), created = at, updated = at, owner = owner}
+    ordinal = ordinal, created = at, updated = at, owner = owner}
 end
 
 -- The number of a namespace, given when its first checkpoint comes.

@@ -26,7 +26,7 @@ local function next_number()
   return tonumber(next_argument())
 end
 
--- The last of the arguments that may be absent: nil for '', else what follows the '+'.
+-- An argument that may be absent: nil for '', else what follows the '+'.
 local function next_optional()
   local given = next_argument()
   if given == '' then return nil end
@@ -38,7 +38,7 @@ local function between(first, last)
 end
 
 -- The header: version, incarnation, sequence, epoch, next value, last message's position, groups, namespaces, checkpoints,
--- messages, tool calls, bytes of state, bytes of messages, when it was made by the server's clock, changes of owner, whether it
+-- messages, tool calls, bytes of state, bytes of messages, when it was made (by the clock of who made it), changes of owner, whether it
 -- expires, created, updated; the id of the main namespace's head (3 + …), the owner ('-', or '+' and the name).
 local HEADER_FORMAT = '>c2c20I4I4I8I8I4I4I4I4I8I8I8I8I4I1c18c18I3'
 
