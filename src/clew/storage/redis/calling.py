@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hiredis import ReplyError
 
@@ -14,7 +15,6 @@ from clew.storage.redis.routing import Node, Router
 from clew.storage.redis.scripts import Script
 
 Argument = bytes | str | int
-_Send = Callable[[Link], "asyncio.Future[Answer]"]
 _ATTEMPTS = 16
 _PAUSE = 0.005
 """A slot that moves holds up the threads that are half on their way; this long at first, and longer each time."""
@@ -79,7 +79,22 @@ class Caller:
 
     async def command(self, key: bytes, *command: Argument) -> Answer:
         """The answer to a plain command on `key`."""
-        return await self._directed(lambda link: link.call(*command), self.router.node_for(key), commits=False)
+        return (await self.commands([(key, command)]))[0]
+
+    async def commands(self, commands: Sequence[tuple[bytes, Sequence[Argument]]]) -> list[Answer]:
+        """The answers to several plain commands, each on its key."""
+        nodes = [self.router.node_for(key) for key, _ in commands]
+        links = {
+            node.where: await self._link(node, commits=False) for node in {node.where: node for node in nodes}.values()
+        }
+        begun = [links[node.where].call(*command) for node, (_, command) in zip(nodes, commands, strict=True)]
+        answers: list[Answer] = []
+        for node, (_, command), future in zip(nodes, commands, begun, strict=True):
+            answer = await future
+            if isinstance(answer, ReplyError | ClewError):
+                answer = await self._directed(partial(_send, command), node, commits=False, answer=answer)
+            answers.append(answer)
+        return answers
 
     async def command_on(self, node: Node, *command: Argument) -> Answer:
         """The answer of one server to a command without a key."""
@@ -115,13 +130,18 @@ class Caller:
         return await self._directed(send, self.router.node_for(key), commits=commits, answer=answer)
 
     async def _directed(
-        self, send: _Send, node: Node, *, commits: bool, answer: ReplyError | ClewError | None = None
+        self,
+        send: Callable[[Link], asyncio.Future[Answer]],
+        node: Node,
+        *,
+        commits: bool,
+        answer: ReplyError | ClewError | None = None,
     ) -> Answer:
         """The answer to what `send` sends, followed through the redirections of a cluster. `answer` is a first one."""
         link: Link | None = None
         for attempt in range(_ATTEMPTS):
             if answer is None:
-                link = await self._link(node, commits)
+                link = await self._link(node, commits=commits)
                 answer = await send(link)
                 if not isinstance(answer, ReplyError | ClewError):
                     return answer
@@ -136,7 +156,7 @@ class Caller:
                 self.router.moved(int(rest[0]), where)
                 node = self.router.at(where)
             elif word == "ASK":
-                asked = await self._link(self.router.at(where), commits)
+                asked = await self._link(self.router.at(where), commits=commits)
                 asked.call("ASKING")
                 answer = await send(asked)
                 if not isinstance(answer, ReplyError | ClewError):
@@ -152,7 +172,7 @@ class Caller:
                 raise error
         raise TransientStorageError("the servers of the cluster keep pointing at each other; try again")
 
-    async def _link(self, node: Node, commits: bool) -> Link:
+    async def _link(self, node: Node, *, commits: bool) -> Link:
         try:
             return await node.link(commits=commits)
         except TransientStorageError as error:
@@ -162,3 +182,7 @@ class Caller:
         """Have the next call find the servers where they are now; `error`, to be raised."""
         await self.router.after(error)
         return error
+
+
+def _send(command: Sequence[Argument], link: Link) -> asyncio.Future[Answer]:
+    return link.call(*command)

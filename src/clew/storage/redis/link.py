@@ -109,7 +109,9 @@ class Link(asyncio.Protocol):
         if not self.alive:
             return
         quiet = self._loop.time() - self._heard
-        if self._waiting and quiet >= self._read_timeout:
+        if self._transport.get_write_buffer_size():
+            pass  # It is still being sent: how long that may take is the write timeout's business.
+        elif self._waiting and quiet >= self._read_timeout:
             self.drop(TimeoutError(f"no answer for {quiet:.1f} s"))
             return
         if not self._waiting and self._health_check and quiet >= self._health_check:

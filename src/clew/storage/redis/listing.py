@@ -13,9 +13,9 @@ changes the entry.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from random import randrange
 from typing import NamedTuple
 
 from clew.errors import TransientStorageError
@@ -33,12 +33,13 @@ from clew.storage.redis.scripts import LIST, THREAD, UNLIST, Script
 AHEAD = timedelta(seconds=60)
 """How far ahead of a thread's activity its bound is set."""
 _REMEMBERED = 100_000
+_CHANCE = 10_000
 _SPARE = 32
 """How many more than the asked-for threads are looked at first: bounds are not exact."""
 _READ_AT_ONCE = 1_000
 
-Entry = tuple[int, str, bytes]
-"""Bound, thread, and the index that has it."""
+Entry = tuple[float, str, bytes, bytes]
+"""Bound, thread, the index that has it, and the bound as it is written there."""
 
 
 class Listed:
@@ -65,12 +66,14 @@ class Listed:
         known = self._known
         if len(known) >= _REMEMBERED:
             for old in list(known)[: _REMEMBERED // 2]:
-                del known[old]
+                known.pop(old, None)
         known[thread_id] = (standing.incarnation, standing.moves, time_digits(ahead))
 
     def calls(self, thread_id: str, owner: str | None, until: datetime) -> list[tuple[Script, bytes, list[Argument]]]:
         """The calls that list a thread under its owner, and among all, as active until then at most."""
-        arguments: list[Argument] = [text_bytes(thread_id), milliseconds(until) + 1]
+        # A fraction by chance: an entry that was taken out and made again must not look like the one that a slow reader saw.
+        bound = b"%d%s" % (milliseconds(until) + 1 + randrange(_CHANCE), b".%03d" % randrange(1000))
+        arguments: list[Argument] = [text_bytes(thread_id), bound]
         return [(LIST, key, arguments) for key in (self._keys.of_user(owner), self._keys.bucket(thread_id))]
 
     def forget(self, thread_id: str) -> None:
@@ -127,22 +130,22 @@ async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
         depth = None if depth is None else 2 * depth
 
 
-def _surely_after(found: list[Found], needed: int, bound: int) -> bool:
+def _surely_after(found: list[Found], needed: int, bound: float) -> bool:
     """Whether a thread with this bound comes after the first `needed` of those found."""
     last = sorted((each.header.updated for each in found), reverse=True)[needed - 1]
     return milliseconds(digits_time(last)) > bound
 
 
-async def _entries(caller: Caller, keys: Keys, user: User, depth: int | None) -> tuple[list[Entry], int | None]:
+async def _entries(caller: Caller, keys: Keys, user: User, depth: int | None) -> tuple[list[Entry], float | None]:
     """The first entries by their bounds, and a bound that all others are not above (`None`: there are no others)."""
     last = -1 if depth is None else depth - 1
     indexes = keys.indexes(user)
-    answers = await asyncio.gather(*(caller.command(key, "ZREVRANGE", key, 0, last, "WITHSCORES") for key in indexes))
+    answers = await caller.commands([(key, ("ZREVRANGE", key, 0, last, "WITHSCORES")) for key in indexes])
     entries: list[Entry] = []
-    below: int | None = None
+    below: float | None = None
     for key, answer in zip(indexes, answers, strict=True):
         pairs = zip(answer[::2], answer[1::2], strict=True)
-        part = [(int(float(score)), name.decode("utf-8", "surrogatepass"), key) for name, score in pairs]
+        part = [(float(score), name.decode("utf-8", "surrogatepass"), key, score) for name, score in pairs]
         entries += part
         if depth is not None and len(part) == depth:
             below = part[-1][0] if below is None else max(below, part[-1][0])
@@ -156,10 +159,10 @@ async def _see(
     caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry], seen: dict[str, Found | None]
 ) -> None:
     """Read the threads of `batch`, and take those out of the index that are not there."""
-    names = [name for _, name, _ in batch]
+    names = [name for _, name, _, _ in batch]
     answers = await caller.call_all([(THREAD, keys.thread(name), thread_arguments(query, name)) for name in names])
     gone: dict[bytes, list[Argument]] = {}
-    for (bound, name, index), answer in zip(batch, answers, strict=True):
+    for (_, name, index, bound), answer in zip(batch, answers, strict=True):
         read = thread_record(answer, name)
         if read is None or (query.user is not ANY_USER and read[0].user_id != query.user):
             gone.setdefault(index, []).extend((text_bytes(name), bound))

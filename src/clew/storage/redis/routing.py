@@ -100,6 +100,9 @@ class Router(Protocol):
     async def after(self, error: ClewError) -> None:
         """Find out anew which servers there are, if `error` says that they are not what they were."""
 
+    def drop(self) -> None:
+        """Cut all links."""
+
     async def close(self) -> None: ...
 
 
@@ -127,6 +130,9 @@ class OneServer:
         """Cut the links to a server that is a replica now: when they are opened anew, Sentinel names another."""
         if error.facts.get("code") == "READONLY":
             self._node.drop()
+
+    def drop(self) -> None:
+        self._node.drop()
 
     async def close(self) -> None:
         await self._node.close()
@@ -214,6 +220,10 @@ class Cluster:
         ]
         self._served.clear()
         self._known = [*dict.fromkeys([*(address for _, _, address in self._ranges), *self._known])]
+
+    def drop(self) -> None:
+        for node in self._nodes.values():
+            node.drop()
 
     async def close(self) -> None:
         for node in self._nodes.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -152,6 +153,7 @@ class RedisStorage:
         self._listed = Listed(self._keys)
         self._sessions: list[_Session] = []
         self._starting: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._lock = threading.Lock()
         self._last: _Session | None = None
         self._closed = False
 
@@ -165,16 +167,18 @@ class RedisStorage:
             return last
         if self._closed:
             raise StorageError(f"the storage of Redis at {self._address.where} was closed; make a new RedisStorage")
-        # A parent's connections are the parent's: closing one here would take it out of what the parent waits for.
-        _inherited.extend(each for each in self._sessions if each.pid != pid)
-        # A loop that was closed took its connections along.
-        self._sessions = [each for each in self._sessions if each.pid == pid and not each.loop.is_closed()]
-        async with self._starting.setdefault(loop, asyncio.Lock()):
+        with self._lock:
+            # A parent's connections are the parent's: closing one here would take it out of what the parent waits for.
+            _inherited.extend(each for each in self._sessions if each.pid != pid)
+            # A loop that was closed took its connections along.
+            self._sessions = [each for each in self._sessions if each.pid == pid and not each.loop.is_closed()]
+            starting = self._starting.setdefault(loop, asyncio.Lock())
+        async with starting:
             session = next((each for each in self._sessions if each.loop is loop), None)
             if session is None:
                 session = await self._start(loop, pid)
-                self._sessions.append(session)
-        self._starting.pop(loop, None)
+                with self._lock:
+                    self._sessions.append(session)
         self._last = session
         return session
 
@@ -203,11 +207,13 @@ class RedisStorage:
         for session in sessions:
             if session.pid != pid or session.loop.is_closed():
                 continue
+            router = session.caller.router
             if session.loop is loop:
-                await session.caller.router.close()
+                await router.close()
+            elif session.loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(router.close(), session.loop))
             else:
-                work = asyncio.run_coroutine_threadsafe(session.caller.router.close(), session.loop)
-                await asyncio.wrap_future(work)
+                router.drop()
         await self._address.close()
 
     async def ping(self) -> None:

@@ -205,6 +205,8 @@ if new then
   end
 end
 
+if new and kept and kept.spaces >= MOST_SPACES and not space_base(new.namespace) then return refuse('spaces') end
+
 -- The owner
 
 local owner = kept and kept.owner

@@ -9,6 +9,7 @@ local REGION = 2 ^ 44
 local SPACES, RECENT, LASTING, GROUPS = REGION, 2 * REGION, 3 * REGION, 4 * REGION
 local MESSAGES, VALUES, CHECKPOINTS = 5 * REGION, 6 * REGION, 2 ^ 52
 local SPACE = 2 ^ 32 -- sequence numbers a namespace has room for
+local MOST_SPACES = 2 ^ 20 - 1 -- namespaces a thread has room for
 local AT_ONCE = 4000 -- arguments of one call: Lua's stack holds about 8,000
 local RECEIPTS_KEPT = 256
 
