@@ -1,8 +1,12 @@
-"""The Redis storage keeps the contract, on one server and on a cluster."""
+"""The Redis storage keeps the contract, on one server and on a cluster; nothing of a test stays there."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from clew.storage.redis import RedisStorage
 from clew.testing import DurableStorageContract
@@ -10,17 +14,45 @@ from clew.testing.machine import storage_machine
 from clew.testing.servers import shared_cluster, shared_redis
 
 
-class TestRedisStorage(DurableStorageContract):
+async def clean(url: str, prefix: str) -> None:
+    """Take away every key that begins with `prefix`."""
+    storage = RedisStorage(url, prefix=prefix)
+    caller = (await storage._session()).caller
+    for node in caller.router.masters():
+        cursor = 0
+        while True:
+            cursor, keys = await caller.command_on(node, "SCAN", int(cursor), "MATCH", f"{prefix}:*", "COUNT", 10_000)
+            for key in keys:
+                await caller.command(key, "UNLINK", key)
+            if int(cursor) == 0:
+                break
+    await storage.close()
+
+
+class RedisContract(DurableStorageContract):
+    url: Callable[[], str]
+
+    @pytest.fixture(autouse=True)
+    def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
+        yield
+        asyncio.run(clean(type(self).url(), str(tmp_path)))
+
     def make_storage(self, tmp_path: Path) -> RedisStorage:
-        return RedisStorage(shared_redis(), prefix=str(tmp_path))
+        return RedisStorage(type(self).url(), prefix=str(tmp_path))
 
 
-class TestRedisClusterStorage(DurableStorageContract):
-    def make_storage(self, tmp_path: Path) -> RedisStorage:
-        return RedisStorage(shared_cluster(), prefix=str(tmp_path))
+class TestRedisStorage(RedisContract):
+    url = staticmethod(shared_redis)
 
 
-TestRedisMachine = storage_machine(lambda directory: RedisStorage(shared_redis(), prefix=str(directory))).TestCase
+class TestRedisClusterStorage(RedisContract):
+    url = staticmethod(shared_cluster)
+
+
+# With a ttl, which takes what is left here away by itself.
+TestRedisMachine = storage_machine(
+    lambda directory: RedisStorage(shared_redis(), prefix=str(directory), ttl=3600)
+).TestCase
 TestRedisClusterMachine = storage_machine(
-    lambda directory: RedisStorage(shared_cluster(), prefix=str(directory))
+    lambda directory: RedisStorage(shared_cluster(), prefix=str(directory), ttl=3600)
 ).TestCase

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
@@ -11,6 +13,7 @@ from clew.storage.redis.calling import Call, Caller
 from clew.storage.redis.committing import Source, commit_arguments, outcome, read_source, user_field
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import group_prefix
+from clew.storage.redis.link import Answer, Link
 from clew.storage.redis.listing import Listed
 from clew.storage.redis.scripts import COMMIT, SOURCE
 
@@ -33,9 +36,12 @@ class Applier:
                 # It reads its source, which the commits before it may have made.
                 outcomes += [await self._outcome(each) for each in begun]
                 begun.clear()
-            begun.append(await self._begin(commit))
+            # No detour through a coroutine if the connection is there: most calls bring one commit.
+            begun.append(self._send(commit) or await self._begin(commit))
         for each in begun:
-            outcomes.append(await self._outcome(each))
+            answer = await each.answered if each.answered is not None else None
+            result = self._known_outcome(each, answer) if type(answer) is list else None
+            outcomes.append(result if result is not None else await self._outcome(each))
         if (
             outcomes
             and isinstance(outcomes[0], StorageError)
@@ -44,18 +50,30 @@ class Applier:
             raise outcomes[0]
         return outcomes
 
+    def _send(self, commit: Commit) -> _Begun | None:
+        """Send the commit now, if it can be: it needs no source, and its server is connected to."""
+        if commit.fork is not None:
+            return None
+        key = self._keys.thread(commit.thread_id)
+        try:
+            link = self._caller.router.node_for(key).for_commits()
+        except StorageError:
+            return None
+        return None if link is None else self._sent(commit, key, link, None)
+
+    def _sent(self, commit: Commit, key: bytes, link: Link, source: Source | None) -> _Begun:
+        call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
+        return _Begun(commit, call, source, call.begin(link))
+
     async def _begin(self, commit: Commit) -> _Begun:
         """Send the commit, so that it is on its way before the next one."""
         key = self._keys.thread(commit.thread_id)
         try:
             source = await self._source(commit) if commit.fork is not None else None
-            node = self._caller.router.node_for(key)
-            link = node.for_commits() or await node.link(commits=True)
+            link = await self._caller.router.node_for(key).link(commits=True)
         except StorageError as error:
-            return _Begun(commit, await self._caller.gone(error), None)
-        call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
-        call.begin(link)
-        return _Begun(commit, call, source)
+            return _Begun(commit, await self._caller.gone(error), None, None)
+        return self._sent(commit, key, link, source)
 
     async def _source(self, commit: Commit) -> Source | None:
         fork = commit.fork
@@ -72,28 +90,37 @@ class Applier:
         )
         return read_source(answer, commit, fork)
 
+    def _known_outcome(self, begun: _Begun, answer: list[Any]) -> Applied | ClewError | None:
+        """The outcome, if nothing more has to be done for it."""
+        result, standing = outcome(answer, begun.commit, begun.source)
+        if standing is None:
+            if isinstance(result, Applied):
+                self._listed.forget(begun.commit.thread_id)
+            return result
+        return result if self._listed.has(begun.commit.thread_id, standing) else None
+
     async def _outcome(self, begun: _Begun) -> Applied | ClewError:
-        commit = begun.commit
         if isinstance(begun.call, ClewError):
             return begun.call
         try:
             answer = await begun.call.answer()
-            result, standing = outcome(answer, commit, begun.source)
-            if standing is None:
-                if isinstance(result, Applied):
-                    self._listed.forget(commit.thread_id)
-                return result
-            if not self._listed.has(commit.thread_id, standing):
-                await self._listed.add(self._caller, commit.thread_id, standing)
+            known = self._known_outcome(begun, answer)
+            if known is not None:
+                return known
+            result, standing = outcome(answer, begun.commit, begun.source)
+            if standing is not None:
+                await self._listed.add(self._caller, begun.commit.thread_id, standing)
         except ClewError as error:
             return error
         return result
 
 
 class _Begun:
-    """A commit that was sent, or the error that kept it from being sent."""
+    """A commit that was sent, or the error that kept it from being sent; and the first answer, when that comes."""
 
-    __slots__ = ("call", "commit", "source")
+    __slots__ = ("answered", "call", "commit", "source")
 
-    def __init__(self, commit: Commit, call: Call | ClewError, source: Source | None) -> None:
-        self.commit, self.call, self.source = commit, call, source
+    def __init__(
+        self, commit: Commit, call: Call | ClewError, source: Source | None, answered: asyncio.Future[Answer] | None
+    ) -> None:
+        self.commit, self.call, self.source, self.answered = commit, call, source, answered

@@ -33,10 +33,11 @@ class Call:
         self._link: Link | None = None
         self._future: asyncio.Future[Answer] | None = None
 
-    def begin(self, link: Link) -> None:
-        """Send it now, before anything else that is sent on `link` after this."""
+    def begin(self, link: Link) -> asyncio.Future[Answer]:
+        """Send it now, before anything else that is sent on `link` after this; the future gets the first answer."""
         self._link = link
-        self._future = link.call("EVALSHA", self._script.digest, 1, self._key, *self._arguments)
+        self._future = link.call(b"EVALSHA", self._script.digest, b"1", self._key, *self._arguments)
+        return self._future
 
     async def answer(self) -> Answer:
         """The answer. Raises the StorageError that kept the call from being done."""

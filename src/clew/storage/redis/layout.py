@@ -177,18 +177,22 @@ def read_origin(stored: bytes) -> tuple[str, str] | None:
 
 def checkpoint_tail(new: NewCheckpoint, at: datetime, *, own: bool) -> bytes:
     """What follows the parent in a checkpoint's record. `own`: the commit that makes it has its id."""
-    metadata = new.metadata
-    return b"".join(
-        (
-            _sized(text_bytes(new.checkpoint_id)),
-            b"\1" if own else b"\0",
-            (len(metadata) + len(new.body)).to_bytes(5, "big"),
-            time_bytes(at),
-            _optional(new.run_id),
-            _sized(_encode((new.namespace, new.node_name, new.step, new.size, metadata)), 4),
-            _sized(pack_ranges(new.covers), 4),
-            new.body,
-        )
+    checkpoint_id, run_id, metadata, body = text_bytes(new.checkpoint_id), new.run_id, new.metadata, new.body
+    info = _encode((new.namespace, new.node_name, new.step, new.size, metadata))
+    covers = pack_ranges(new.covers)
+    day, rest = divmod(micros(at), _DAY)
+    # The id's size, and after it: own, counted bytes, day, microseconds. In one number each, which is quicker.
+    fixed = (((own << 40 | len(metadata) + len(body)) << 24 | day + _FIRST_DAY) << 40) | rest
+    return b"%b%b%b%b%b%b%b%b%b" % (
+        len(checkpoint_id).to_bytes(3, "big"),
+        checkpoint_id,
+        fixed.to_bytes(14, "big"),
+        b"\0\0\0" if run_id is None else _optional(run_id),
+        len(info).to_bytes(4, "big"),
+        info,
+        len(covers).to_bytes(4, "big"),
+        covers,
+        body,
     )
 
 

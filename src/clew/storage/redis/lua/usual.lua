@@ -16,14 +16,13 @@ if ARGV[10] == 'VC' or ARGV[10] == 'C' then
       first = 14
     end
     local id, parent = ARGV[first + 1], ARGV[first + 2]
+    local known = call('ZMSCORE', key, 'c0:' .. id, 'r' .. ARGV[2])
     if version == 'H1' and ARGV[first] == '' and head
       and (owner == '-' or ARGV[1] == '*' or ARGV[1] == owner)
       and (ARGV[7] == '' or (ARGV[7] == incarnation and tonumber(ARGV[8]) == epoch))
       and (not row or tonumber(ARGV[11]) == next_value)
       and ARGV[9] == ''
-      and (parent == '^' or parent == '+' .. head)
-      and not call('ZSCORE', key, 'c0:' .. id)
-      and not call('ZSCORE', key, 'r' .. ARGV[2]) then
+      and (parent == '^' or parent == '+' .. head) and not known[1] and not known[2] then
       sequence = sequence + 1
       checkpoints = checkpoints + 1
       state_size = state_size + tonumber(ARGV[first + 4])
