@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from clew.storage.protocol import Storage
 from clew.storage.redis import RedisStorage
 from clew.testing import DurableStorageContract
 from clew.testing.machine import storage_machine
 from clew.testing.servers import shared_cluster, shared_redis
+from tests.storage.test_contract_faulty import FaultyContract, retried
 
 
 async def clean(url: str, prefix: str) -> None:
@@ -37,7 +39,7 @@ class RedisContract(DurableStorageContract):
         yield
         asyncio.run(clean(type(self).url(), str(tmp_path)))
 
-    def make_storage(self, tmp_path: Path) -> RedisStorage:
+    def make_storage(self, tmp_path: Path) -> Storage:
         return RedisStorage(type(self).url(), prefix=str(tmp_path))
 
 
@@ -47,6 +49,13 @@ class TestRedisStorage(RedisContract):
 
 class TestRedisClusterStorage(RedisContract):
     url = staticmethod(shared_cluster)
+
+
+class TestFaultyRedisStorage(FaultyContract, RedisContract):
+    url = staticmethod(shared_redis)
+
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return retried(super().make_storage(tmp_path), self.chosen)
 
 
 # With a ttl, which takes what is left here away by itself.

@@ -429,6 +429,22 @@ def test_a_wrong_password_is_told_at_once():
             assert store.thread_ids() == ["t"]
 
 
+def test_a_server_is_reached_by_its_socket_file(prefix, tmp_path):
+    path = tmp_path / "redis.sock"
+    with RedisServer({"unixsocket": path}), opened(f"unix://{path}", prefix=prefix) as store:
+        store.apply(full_commit())
+        assert store.thread_ids() == ["t"]
+
+
+def test_a_server_is_named_by_host_and_port(prefix, own):
+    async def ping() -> None:
+        storage = RedisStorage(host="127.0.0.1", port=own.port, prefix=prefix)
+        await storage.ping()
+        await storage.close()
+
+    asyncio.run(ping())
+
+
 @pytest.mark.parametrize(
     ("url", "options"),
     [

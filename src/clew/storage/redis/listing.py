@@ -1,9 +1,9 @@
 """The indexes of threads, by user and of all. They lie in other slots than the threads, so no script writes both.
 
 An index has for each thread an upper bound of its last activity. **A commit is acknowledged only when the indexes have its
-thread in its present incarnation, under its present owner, with a bound that is not below its last activity.** The bound is
-set a minute ahead and remembered, so most commits write no index at all. Whoever died before it got there acknowledged
-nothing; whoever commits to the thread next lists it.
+thread in its present incarnation, under its present owner, with a bound that is not below its last activity.** The bound of a
+busy thread is set ahead, up to a minute, and remembered, so most commits write no index at all. Whoever died before it
+got there acknowledged nothing; whoever commits to the thread next lists it.
 
 A reader walks down from the highest bound, reads the threads themselves, and stops when nothing further down can come
 before what it has. What it finds gone, or moved to another owner, it takes out, if nobody has listed it since: it saw the
@@ -31,9 +31,9 @@ from clew.storage.redis.reading import thread_arguments, thread_record
 from clew.storage.redis.scripts import LIST, THREAD, UNLIST, Script
 
 AHEAD = timedelta(seconds=60)
-"""How far ahead of a thread's activity its bound is set."""
+"""How far ahead of a thread's activity its bound is set at most."""
 _REMEMBERED = 100_000
-_CHANCE = 10_000
+_CHANCE = 64
 _SPARE = 32
 """How many more than the asked-for threads are looked at first: bounds are not exact."""
 _READ_AT_ONCE = 1_000
@@ -42,32 +42,44 @@ Entry = tuple[float, str, bytes, bytes]
 """Bound, thread, the index that has it, and the bound as it is written there."""
 
 
+class _Known(NamedTuple):
+    """An entry that this process made: of which incarnation and owner, how active it was then, up to when it holds."""
+
+    incarnation: bytes
+    moves: int
+    active: bytes
+    bound: bytes
+
+
 class Listed:
-    """What this process knows to be in the indexes: for each thread, under which incarnation and owner, up to which time."""
+    """What this process knows to be in the indexes."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._known: dict[str, tuple[bytes, int, bytes]] = {}
+        self._known: dict[str, _Known] = {}
 
     def has(self, thread_id: str, standing: Standing) -> bool:
         """Whether the indexes have the thread as it stands."""
         known = self._known.get(thread_id)
         return (
             known is not None
-            and standing.updated <= known[2]
-            and known[0] == standing.incarnation
-            and known[1] == standing.moves
+            and standing.updated <= known.bound
+            and known.incarnation == standing.incarnation
+            and known.moves == standing.moves
         )
 
     async def add(self, caller: Caller, thread_id: str, standing: Standing) -> None:
         """Have the indexes list the thread as it stands."""
-        ahead = digits_time(standing.updated) + AHEAD
-        await caller.call_all(self.calls(thread_id, owner_name(standing.owner), ahead))
-        known = self._known
-        if len(known) >= _REMEMBERED:
-            for old in list(known)[: _REMEMBERED // 2]:
-                known.pop(old, None)
-        known[thread_id] = (standing.incarnation, standing.moves, time_digits(ahead))
+        active = until = digits_time(standing.updated)
+        known = self._known.get(thread_id)
+        if known is not None and known.incarnation == standing.incarnation and active > digits_time(known.active):
+            # Twice as far as it came since: few entries are made of a busy thread, and a quiet one's bound is close.
+            until += min(AHEAD, 2 * (active - digits_time(known.active)))
+        await caller.call_all(self.calls(thread_id, owner_name(standing.owner), until))
+        if len(self._known) >= _REMEMBERED:
+            for old in list(self._known)[: _REMEMBERED // 2]:
+                self._known.pop(old, None)
+        self._known[thread_id] = _Known(standing.incarnation, standing.moves, standing.updated, time_digits(until))
 
     def calls(self, thread_id: str, owner: str | None, until: datetime) -> list[tuple[Script, bytes, list[Argument]]]:
         """The calls that list a thread under its owner, and among all, as active until then at most."""

@@ -8,7 +8,7 @@ from clew.storage.packing import day
 from clew.storage.redis.calling import Caller
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import day_number, digits_time, read_header
-from clew.storage.redis.listing import AHEAD, Listed, list_threads
+from clew.storage.redis.listing import Listed, list_threads
 from clew.storage.redis.scripts import THREAD, TOTALS
 
 _COUNTED_AT_ONCE = 20_000
@@ -74,5 +74,5 @@ async def _list(caller: Caller, keys: Keys, listed: Listed, names: list[str]) ->
     for name, answer in zip(names, answers, strict=True):
         if answer:
             header = read_header(answer[0], name)
-            calls += listed.calls(name, header.user_id, digits_time(header.updated) + AHEAD)
+            calls += listed.calls(name, header.user_id, digits_time(header.updated))
     await caller.call_all(calls)
