@@ -14,6 +14,7 @@ import redis
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster as ClusterClient
 
+from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, SchemaVersionError, StorageError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import Applied, Removal
@@ -557,6 +558,25 @@ def test_a_cancelled_caller_leaves_the_connection_to_the_others(prefix):
         await storage.close()
 
     asyncio.run(use())
+
+
+def test_a_checkpointer_on_redis_serves_sync_and_async_code(prefix):
+    with BaseCheckpointer(RedisStorage(shared_redis(), prefix=prefix)) as memory:
+        memory.put_state("trip", {"city": "Lisbon", "days": [1, 2]})
+
+        async def more() -> Any:
+            await memory.aupdate_state("trip", append={"days": [3]})
+            return await memory.aget_state("trip")
+
+        assert asyncio.run(_and_close(memory, more)) == {"city": "Lisbon", "days": [1, 2, 3]}
+
+
+async def _and_close(memory: BaseCheckpointer, work: Any) -> Any:
+    """Leave no connection to a loop that is about to end."""
+    try:
+        return await work()
+    finally:
+        await memory.arelease()
 
 
 # Long threads

@@ -6,7 +6,7 @@ import struct
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec import msgpack
+from msgspec import DecodeError, msgpack
 
 from clew.errors import CorruptRecordError
 from clew.model.commit import NewCheckpoint, ThreadFields
@@ -201,7 +201,11 @@ def read_checkpoint(stored: bytes) -> CheckpointRecord:
     sequence, parent, checkpoint_id = reader.number(4), reader.optional(), reader.text()
     reader.take(6)
     created_at, run_id = bytes_time(reader.take(8)), reader.optional()
-    namespace, node_name, step, size, metadata = _decode_info(reader.sized(4))
+    try:
+        namespace, node_name, step, size, metadata = _decode_info(reader.sized(4))
+    except DecodeError as error:
+        message = f"checkpoint {checkpoint_id!r}: its record in Redis is damaged"
+        raise CorruptRecordError(message, checkpoint_id=checkpoint_id) from error
     covers = reader.sized(4)
     return CheckpointRecord(
         checkpoint_id=checkpoint_id,

@@ -30,7 +30,7 @@ def _script(name: str, *before: str) -> Script:
     return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
 
 
-COMMIT = _script("commit", "usual", "common")
+COMMIT = _script("commit", "usual", "common", "deciding")
 CHECKPOINTS = _script("checkpoints", "common")
 VALUES = _script("values", "common")
 ATTACHMENTS = _script("attachments", "common")

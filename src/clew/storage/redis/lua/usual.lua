@@ -1,5 +1,5 @@
 -- The usual commit, before anything else is set up: a checkpoint from the head, and its new values, in a thread that is there.
--- Whatever is not so goes on to commit.lua, which decides everything. The scores are explained in common.lua.
+-- Whatever is not so goes on to deciding.lua and commit.lua, which know all cases. The scores are explained in common.lua.
 if ARGV[10] == 'VC' or ARGV[10] == 'C' then
   local call, key = redis.call, KEYS[1]
   local text = call('ZRANGEBYSCORE', key, 0, 0)[1]
