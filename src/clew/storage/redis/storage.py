@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -56,6 +56,12 @@ class _Session:
     pid: int
     caller: Caller
     applier: Applier
+    end: AsyncGenerator[None, None] | None = None
+
+
+async def _end(session: _Session) -> None:
+    if session.end is not None:
+        await session.end.aclose()
 
 
 _inherited: list[_Session] = []
@@ -191,7 +197,20 @@ class RedisStorage:
         except BaseException:
             await caller.router.close()
             raise
-        return _Session(loop, pid, caller, Applier(caller, self._keys, self._listed, self._ttl))
+        session = _Session(loop, pid, caller, Applier(caller, self._keys, self._listed, self._ttl))
+        session.end = self._ended_with_its_loop(session)
+        await anext(session.end)
+        return session
+
+    async def _ended_with_its_loop(self, session: _Session) -> AsyncGenerator[None, None]:
+        """Closes the session's connections when it is closed itself, which `asyncio.run` does as it ends."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sessions = [each for each in self._sessions if each is not session]
+                self._last = None if self._last is session else self._last
+            await session.caller.router.close()
 
     async def setup(self) -> None:
         session = await self._session()
@@ -207,13 +226,12 @@ class RedisStorage:
         for session in sessions:
             if session.pid != pid or session.loop.is_closed():
                 continue
-            router = session.caller.router
             if session.loop is loop:
-                await router.close()
+                await _end(session)
             elif session.loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(router.close(), session.loop))
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end(session), session.loop))
             else:
-                router.drop()
+                session.caller.router.drop()
         await self._address.close()
 
     async def ping(self) -> None:
