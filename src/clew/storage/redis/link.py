@@ -1,0 +1,167 @@
+"""A connection that carries the calls of many tasks: each is written when it comes, and answers arrive in the same order.
+
+redis-py opens the connection (address, TLS, user, database, Sentinel), and its stream is then driven here: its own client
+takes a connection for one call at a time, and several hundred Python calls for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, cast
+
+import hiredis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import RedisError
+
+from clew.errors import TransientStorageError
+from clew.storage.redis.failures import unreachable
+
+Command = Sequence[bytes | str | int]
+Answer = Any
+"""What Redis answers: bytes, a number, None, a list of these, or a `hiredis.ReplyError`."""
+
+_MORE = object()
+_PushNotification = getattr(hiredis, "PushNotification", ())
+
+
+class Link(asyncio.Protocol):
+    """One connection. A call's answer is a future; if the connection is lost, the answer is the error that says so."""
+
+    def __init__(self, where: str, *, read_timeout: float, write_timeout: float, health_check: float) -> None:
+        self.where = where
+        self.alive = False
+        self._read_timeout, self._write_timeout, self._health_check = read_timeout, write_timeout, health_check
+        self._loop = asyncio.get_running_loop()
+        self._reader = hiredis.Reader(notEnoughData=_MORE)
+        self._waiting: deque[asyncio.Future[Answer]] = deque()
+        self._unsent: list[bytes] = []
+        self._heard = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+
+    async def open(self, connection: AbstractConnection) -> None:
+        """Connect. Raises TransientStorageError or StorageError if that fails."""
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except (RedisError, OSError, TimeoutError) as error:
+            raise unreachable(error, self.where) from error
+        # From here on the stream is this link's: redis-py's object must not close it, or complain that nobody did.
+        self._writer = cast(asyncio.StreamWriter, connection._writer)
+        connection._reader = connection._writer = None
+        self._transport = self._writer.transport
+        self._before = self._transport.get_protocol()
+        self._transport.set_protocol(self)
+        self.alive = True
+        self._heard = self._loop.time()
+        self._arm()
+        if str(connection.protocol) != "2":
+            # An existing client may speak the newer protocol, in which some answers have another shape.
+            await self.call("HELLO", 2)
+
+    @property
+    def load(self) -> int:
+        """How many answers are awaited."""
+        return len(self._waiting)
+
+    def call(self, *command: bytes | str | int) -> asyncio.Future[Answer]:
+        """Send a command; the future gets its answer. Those of one turn of the event loop go out together."""
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        if not self.alive:
+            future.set_result(self._lost(None))
+            return future
+        if not self._waiting:
+            self._heard = self._loop.time()
+        self._waiting.append(future)
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(hiredis.pack_command(command))  # type: ignore[arg-type]
+        return future
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self.alive and unsent:
+            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+
+    def data_received(self, data: bytes) -> None:
+        reader, waiting = self._reader, self._waiting
+        try:
+            reader.feed(data)
+            while (answer := reader.gets()) is not _MORE:
+                if isinstance(answer, _PushNotification):
+                    continue
+                future = waiting.popleft()
+                # Done already: its caller was cancelled.
+                if not future.done():
+                    future.set_result(answer)
+        except (hiredis.ProtocolError, IndexError) as error:
+            self.drop(error)
+        if waiting:
+            self._heard = self._loop.time()
+
+    # Watching over it
+
+    def _arm(self) -> None:
+        self._watch = self._loop.call_later(self._read_timeout / 2, self._look)
+
+    def _look(self) -> None:
+        if not self.alive:
+            return
+        quiet = self._loop.time() - self._heard
+        if self._transport.get_write_buffer_size():
+            pass  # It is still being sent: how long that may take is the write timeout's business.
+        elif self._waiting and quiet >= self._read_timeout:
+            self.drop(TimeoutError(f"no answer for {quiet:.1f} s"))
+            return
+        if not self._waiting and self._health_check and quiet >= self._health_check:
+            self.call("PING")
+        self._arm()
+
+    def pause_writing(self) -> None:
+        self._stuck = self._loop.call_later(self._write_timeout, self.drop, TimeoutError("it takes no more data"))
+
+    def resume_writing(self) -> None:
+        if self._stuck:
+            self._stuck.cancel()
+
+    # Its end
+
+    def drop(self, error: Exception | None) -> None:
+        """Cut the connection at once; whoever waits for an answer is told that it is lost."""
+        if self.alive:
+            self._end(error)
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Wait for the answers that are due, then close the connection."""
+        if self.alive and self._waiting:
+            await asyncio.wait([*self._waiting], timeout=self._read_timeout)
+        if self.alive:
+            self._end(None)
+            self._transport.close()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            pass
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+        # Whoever waits in `wait_closed` waits for the protocol that was there before.
+        self._before.connection_lost(exc)
+
+    def _end(self, error: Exception | None) -> None:
+        self.alive = False
+        for timer in (self._watch, self._stuck):
+            if timer:
+                timer.cancel()
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(self._lost(error))
+
+    def _lost(self, error: Exception | None) -> TransientStorageError:
+        message = f"the connection to Redis at {self.where} was lost; what it was doing may have been done"
+        lost = TransientStorageError(f"{message} ({error})" if error else message, where=self.where)
+        lost.__cause__ = error
+        return lost

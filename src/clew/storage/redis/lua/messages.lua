@@ -1,0 +1,49 @@
+-- A page of a thread's messages in their order. A search looks at a bounded number and says where to go on.
+local user, id, search = next_argument(), next_optional(), next_argument()
+local after, skip, limit, budget = next_number(), next_number(), tonumber(next_argument()), next_number()
+
+local t = visible_thread(user)
+if not t or limit == 0 then return {'', 0} end
+if id then
+  local score = call('ZSCORE', key, 'm' .. id)
+  local record = score and between(-tonumber(score), -tonumber(score))[1]
+  if record and skip == 0 and (search == '' or has_text(record, search)) then return {'', 0, record} end
+  return {'', 0}
+end
+if search == '' then
+  local first = call('ZCOUNT', key, '-inf', MESSAGES)
+  local last = t.messages - 1
+  if limit then last = math.min(last, skip + limit - 1) end
+  local found = {'', 0}
+  for from = first + skip, first + last, AT_ONCE do
+    for _, record in ipairs(call('ZRANGE', key, from, math.min(from + AT_ONCE - 1, first + last))) do
+      found[#found + 1] = record
+    end
+  end
+  return found
+end
+local found, skipped = {'', 0}, 0
+local from = MESSAGES + after
+while true do
+  local records = call('ZRANGEBYSCORE', key, format('(%.0f', from), MESSAGES + REGION - 1, 'LIMIT', 0, 200)
+  for _, record in ipairs(records) do
+    if has_text(record, search) then
+      if skipped < skip then
+        skipped = skipped + 1
+      else
+        found[#found + 1] = record
+        if #found - 2 == limit then return found end
+      end
+    end
+  end
+  if #records < 200 then
+    found[2] = skipped
+    return found
+  end
+  from = MESSAGES + unpack_from('>I6', records[#records], 2)
+  budget = budget - #records
+  if budget <= 0 then
+    found[1], found[2] = format('%.0f', from - MESSAGES), skipped
+    return found
+  end
+end

@@ -1,0 +1,293 @@
+"""The Redis storage."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.connection import ConnectionPool
+
+from clew.errors import ClewError, ConfigError, StorageError
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.checks import check_owner
+from clew.storage.packing import bytes_text, text_bytes
+from clew.storage.protocol import Capabilities
+from clew.storage.redis import reading
+from clew.storage.redis.applying import Applier
+from clew.storage.redis.calling import Caller
+from clew.storage.redis.committing import user_field
+from clew.storage.redis.keys import Keys
+from clew.storage.redis.layout import digits_time, owner_name, time_digits
+from clew.storage.redis.listing import Listed, list_threads
+from clew.storage.redis.scripts import LEASE
+from clew.storage.redis.session import connect, prepare, warn
+from clew.storage.redis.settings import Address, Limits, connection_options
+from clew.storage.redis.upkeep import rebuild, totals
+
+_LEASE_OUTLIVES = 86_400
+"""How long Redis keeps a lease without a thread after it ran out, in seconds. Who has it is decided by the callers' clocks."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """The connections of one event loop in one process."""
+
+    loop: asyncio.AbstractEventLoop
+    pid: int
+    caller: Caller
+    applier: Applier
+    end: AsyncGenerator[None, None] | None = None
+
+
+async def _end(session: _Session) -> None:
+    if session.end is not None:
+        await session.end.aclose()
+
+
+_inherited: list[_Session] = []
+"""Sessions of the process that this one was forked from."""
+
+
+class RedisStorage:
+    """Threads in Redis 6.2 or newer, or Valkey: one server, one behind Sentinel, or a cluster (found out by itself).
+
+    What is acknowledged is as durable as the server makes it: with `appendonly yes` and `appendfsync always` it survives
+    everything but the loss of the disk; `docs/redis.md` says what other settings mean. `ttl` seconds after its last commit
+    a thread expires, as a whole. Connections belong to an event loop; any number of loops may use one storage.
+    """
+
+    capabilities = Capabilities(name="redis", durable=True, suspends=True, shares_forks=False)
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        host: str | None = None,
+        port: int = 6379,
+        username: str | None = None,
+        password: str | None = None,
+        db: int | None = None,
+        cluster: bool | None = None,
+        prefix: str = "clew",
+        ttl: float | None = None,
+        pool_size: int = 8,
+        min_idle: int = 1,
+        health_check_interval: float = 30.0,
+        retries: int = 3,
+        dial_timeout: float = 5.0,
+        read_timeout: float = 10.0,
+        write_timeout: float = 10.0,
+    ) -> None:
+        if (url is None) == (host is None):
+            raise ConfigError("say where Redis is: either url='redis://host:port/db' or host= and port=")
+        for name, seconds in (("dial", dial_timeout), ("read", read_timeout), ("write", write_timeout)):
+            if not seconds > 0:
+                raise ConfigError(f"{name}_timeout must be more than 0 seconds; got {seconds!r}")
+        options = connection_options(
+            username=username,
+            password=password,
+            db=db,
+            retries=retries,
+            dial_timeout=dial_timeout,
+            read_timeout=read_timeout,
+        )
+        address = Address(url if url is not None else f"redis://{host}:{port}", options, cluster=cluster)
+        limits = Limits(
+            pool_size=pool_size,
+            min_idle=min_idle,
+            health_check=health_check_interval,
+            read_timeout=read_timeout,
+            write_timeout=write_timeout,
+        )
+        self._begin(address, limits, prefix=prefix, ttl=ttl)
+
+    @classmethod
+    def from_client(
+        cls,
+        client: Redis | RedisCluster,
+        *,
+        prefix: str = "clew",
+        ttl: float | None = None,
+        pool_size: int = 8,
+        read_timeout: float = 10.0,
+        write_timeout: float = 10.0,
+    ) -> Self:
+        """A storage on the servers of an existing client, connected as that is. The client stays its owner's to close."""
+        self = cls.__new__(cls)
+        if isinstance(client, RedisCluster):
+            nodes = list(client.nodes_manager.startup_nodes.values())
+            first = [node.name for node in nodes]
+            kwargs = {key: value for key, value in nodes[0].connection_kwargs.items() if key != "response_callbacks"}
+            pool = ConnectionPool(connection_class=nodes[0].connection_class, **kwargs)
+            address = Address.of_pool(pool, cluster=True, first=first)
+        else:
+            address = Address.of_pool(client.connection_pool, cluster=None)
+        limits = Limits(
+            pool_size=pool_size, min_idle=0, health_check=0, read_timeout=read_timeout, write_timeout=write_timeout
+        )
+        self._begin(address, limits, prefix=prefix, ttl=ttl)
+        return self
+
+    def _begin(self, address: Address, limits: Limits, *, prefix: str, ttl: float | None) -> None:
+        if ttl is not None and not ttl > 0:
+            raise ConfigError(f"ttl must be more than 0 seconds, or None; got {ttl!r}")
+        if limits.pool_size < 1:
+            raise ConfigError(f"pool_size must be 1 or more; got {limits.pool_size}")
+        self._address, self._limits = address, limits
+        self._keys = Keys(prefix)
+        self._ttl = None if ttl is None else max(1, round(ttl * 1000))
+        self._listed = Listed(self._keys)
+        self._sessions: list[_Session] = []
+        self._starting: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._last: _Session | None = None
+        self._closed = False
+
+    # Sessions
+
+    async def _session(self) -> _Session:
+        """The session of the running loop, begun if there is none yet."""
+        loop, pid = asyncio.get_running_loop(), os.getpid()
+        last = self._last
+        if last is not None and last.loop is loop and last.pid == pid:
+            return last
+        if self._closed:
+            raise StorageError(f"the storage of Redis at {self._address.where} was closed; make a new RedisStorage")
+        with self._lock:
+            # A parent's connections are the parent's: closing one here would take it out of what the parent waits for.
+            _inherited.extend(each for each in self._sessions if each.pid != pid)
+            # A loop that was closed took its connections along.
+            self._sessions = [each for each in self._sessions if each.pid == pid and not each.loop.is_closed()]
+            starting = self._starting.setdefault(loop, asyncio.Lock())
+        async with starting:
+            session = next((each for each in self._sessions if each.loop is loop), None)
+            if session is None:
+                session = await self._start(loop, pid)
+                with self._lock:
+                    self._sessions.append(session)
+        self._last = session
+        return session
+
+    async def _start(self, loop: asyncio.AbstractEventLoop, pid: int) -> _Session:
+        caller = await connect(self._address, self._limits)
+        try:
+            await prepare(caller, self._keys)
+            for node in caller.router.masters():
+                await node.warm(self._limits.min_idle)
+        except BaseException:
+            await caller.router.close()
+            raise
+        session = _Session(loop, pid, caller, Applier(caller, self._keys, self._listed, self._ttl))
+        session.end = self._ended_with_its_loop(session)
+        await anext(session.end)
+        return session
+
+    async def _ended_with_its_loop(self, session: _Session) -> AsyncGenerator[None, None]:
+        """Closes the session's connections when it is closed itself, which `asyncio.run` does as it ends."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sessions = [each for each in self._sessions if each is not session]
+                self._last = None if self._last is session else self._last
+            await session.caller.router.close()
+
+    async def setup(self) -> None:
+        session = await self._session()
+        await prepare(session.caller, self._keys)
+        await warn(session.caller, ttl=self._ttl is not None, where=self._address.where)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        loop, pid = asyncio.get_running_loop(), os.getpid()
+        sessions, self._sessions, self._last = self._sessions, [], None
+        for session in sessions:
+            if session.pid != pid or session.loop.is_closed():
+                continue
+            if session.loop is loop:
+                await _end(session)
+            elif session.loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end(session), session.loop))
+            else:
+                session.caller.router.drop()
+        await self._address.close()
+
+    async def ping(self) -> None:
+        session = await self._session()
+        for node in session.caller.router.masters():
+            await session.caller.command_on(node, "PING")
+
+    # Commits and leases
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        session = await self._session()
+        return await session.applier.apply(commits)
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        caller = (await self._session()).caller
+        expires = now + timedelta(seconds=ttl)
+        given = (user_field(user), text_bytes(holder), time_digits(now), time_digits(expires), 1 if ttl <= 0 else 0)
+        patience = round(max(ttl, 0) + _LEASE_OUTLIVES) * 1000
+        token: bytes | int = b""
+        while True:
+            answer: list[Any] = await caller.call(LEASE, self._keys.thread(thread_id), *given, token, patience)
+            if answer[0] == b"owner":
+                check_owner(thread_id, owner_name(answer[1]), user)
+            if answer[0] == b"lease":
+                _, number, since, until, name = answer
+                return LeaseRecord(
+                    thread_id=thread_id,
+                    holder=bytes_text(name),
+                    token=number,
+                    since=digits_time(since),
+                    expires_at=digits_time(until),
+                )
+            # Somebody new gets it, and with it a number that was never given before.
+            token = int(await caller.command(self._keys.token, "INCR", self._keys.token))
+
+    # Queries
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        return await reading.checkpoints((await self._session()).caller, self._keys, query)
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        return await reading.values((await self._session()).caller, self._keys, query)
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        return await reading.attachments((await self._session()).caller, self._keys, query)
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        return await reading.messages((await self._session()).caller, self._keys, query)
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        return await list_threads((await self._session()).caller, self._keys, query)
+
+    async def stats(self, user: User) -> StorageStats:
+        """`stored_bytes` is the memory that the servers use (`used_memory`), which other things in them count to."""
+        return await totals((await self._session()).caller, self._keys, user)
+
+    async def reclaim(self) -> None:
+        """Take entries of threads that are gone out of the indexes, and list every thread that there is."""
+        await rebuild((await self._session()).caller, self._keys, self._listed)

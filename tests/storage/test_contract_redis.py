@@ -1,0 +1,67 @@
+"""The Redis storage keeps the contract, on one server and on a cluster; nothing of a test stays there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from clew.storage.protocol import Storage
+from clew.storage.redis import RedisStorage
+from clew.testing import DurableStorageContract
+from clew.testing.machine import storage_machine
+from clew.testing.servers import shared_cluster, shared_redis
+from tests.storage.test_contract_faulty import FaultyContract, retried
+
+
+async def clean(url: str, prefix: str) -> None:
+    """Take away every key that begins with `prefix`."""
+    storage = RedisStorage(url, prefix=prefix)
+    caller = (await storage._session()).caller
+    for node in caller.router.masters():
+        cursor = 0
+        while True:
+            cursor, keys = await caller.command_on(node, "SCAN", int(cursor), "MATCH", f"{prefix}:*", "COUNT", 10_000)
+            for key in keys:
+                await caller.command(key, "UNLINK", key)
+            if int(cursor) == 0:
+                break
+    await storage.close()
+
+
+class RedisContract(DurableStorageContract):
+    url: Callable[[], str]
+
+    @pytest.fixture(autouse=True)
+    def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
+        yield
+        asyncio.run(clean(type(self).url(), str(tmp_path)))
+
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return RedisStorage(type(self).url(), prefix=str(tmp_path))
+
+
+class TestRedisStorage(RedisContract):
+    url = staticmethod(shared_redis)
+
+
+class TestRedisClusterStorage(RedisContract):
+    url = staticmethod(shared_cluster)
+
+
+class TestFaultyRedisStorage(FaultyContract, RedisContract):
+    url = staticmethod(shared_redis)
+
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return retried(super().make_storage(tmp_path), self.chosen)
+
+
+# With a ttl, which takes what is left here away by itself.
+TestRedisMachine = storage_machine(
+    lambda directory: RedisStorage(shared_redis(), prefix=str(directory), ttl=3600)
+).TestCase
+TestRedisClusterMachine = storage_machine(
+    lambda directory: RedisStorage(shared_cluster(), prefix=str(directory), ttl=3600)
+).TestCase

@@ -1,0 +1,348 @@
+"""Servers that restart, connections that break, and what is left of what was acknowledged: all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hiredis import ReplyError
+
+from clew.errors import ClewError, StorageError, TransientStorageError
+from clew.ids import new_id
+from clew.model.commit import Applied
+from clew.model.queries import CheckpointQuery, MessageQuery, ThreadQuery
+from clew.storage.redis import RedisStorage
+from clew.storage.redis.failures import failure
+from clew.testing.build import checkpoint, commit, message, row
+from clew.testing.contract.base import full_commit
+from clew.testing.servers import Proxy, RedisSentinel, RedisServer
+from clew.testing.servers.redis import wait_until
+from tests.storage.redis_support import opened, persistent, saved
+
+ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
+EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as running:
+        yield running
+
+
+@pytest.fixture
+def prefix() -> str:
+    return new_id()
+
+
+async def ids_of(storage: RedisStorage, thread_id: str) -> list[str]:
+    query = CheckpointQuery(thread_id=thread_id, user=None, limit=None)
+    page = await persistent(lambda: storage.checkpoints(query))
+    return [found.checkpoint_id for found in reversed(page.checkpoints)]
+
+
+def test_nothing_acknowledged_is_lost_and_nothing_doubled_while_connections_are_cut(server, prefix):
+    """200 rounds: each cuts all connections, or loses answers, in the middle of eight writers at work."""
+
+    async def work(proxy: Proxy) -> None:
+        storage = RedisStorage(proxy.url(server.url), prefix=prefix, dial_timeout=2, read_timeout=2)
+        rounds = 200
+        acknowledged: list[list[str]] = [[] for _ in range(8)]
+        written = asyncio.Event()
+        done = False
+
+        async def write(number: int) -> None:
+            count = 0
+            while not done:
+                new = checkpoint(f"c{count}")
+                made = commit(f"t{number}", values=row(count), checkpoint=new, messages=[message(f"m{count}")])
+                await saved(storage, made)
+                acknowledged[number].append(f"c{count}")
+                count += 1
+                written.set()
+
+        async def break_things() -> None:
+            nonlocal done
+            chance = random.Random(1)
+            for _ in range(rounds):
+                written.clear()
+                await written.wait()
+                if chance.random() < 0.5:
+                    await asyncio.to_thread(proxy.cut)
+                else:
+                    await asyncio.to_thread(proxy.lose_answers, after=chance.randrange(400))
+                    await asyncio.sleep(0)
+                    await asyncio.to_thread(proxy.accept)
+            done = True
+
+        await asyncio.gather(break_things(), *(write(number) for number in range(8)))
+        for number, expected in enumerate(acknowledged):
+            assert await ids_of(storage, f"t{number}") == expected
+            query = MessageQuery(thread_id=f"t{number}", user=None, limit=None)
+            found = await persistent(partial(storage.messages, query))
+            assert len(found) == len(expected)
+        threads = await persistent(lambda: storage.threads(ThreadQuery(user=None)))
+        assert len(threads) == 8
+        await storage.close()
+
+    with Proxy.before(server.url) as proxy:
+        asyncio.run(work(proxy))
+
+
+def test_a_killed_server_comes_back_with_everything_acknowledged(prefix):
+    """200 rounds of SIGKILL under a writer, with `appendfsync always`."""
+
+    async def work(server: RedisServer) -> None:
+        storage = RedisStorage(server.url, prefix=prefix, retries=1)
+        acknowledged: list[str] = []
+        five = asyncio.Event()
+        done = False
+
+        async def write() -> None:
+            while not done:
+                name = f"c{len(acknowledged)}"
+                await saved(storage, commit(values=row(len(acknowledged)), checkpoint=checkpoint(name)))
+                acknowledged.append(name)
+                if len(acknowledged) % 5 == 0:
+                    five.set()
+
+        async def kill() -> None:
+            nonlocal done
+            for _ in range(200):
+                five.clear()
+                await five.wait()
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+            done = True
+
+        await asyncio.gather(write(), kill())
+        assert await ids_of(storage, "t") == acknowledged
+        await storage.close()
+
+    with RedisServer(ALWAYS) as server:
+        asyncio.run(work(server))
+
+
+def test_a_server_that_loses_its_last_second_loses_whole_commits_from_the_end(prefix):
+    """With `appendfsync everysec` Redis answers before its log is written, now and then."""
+    with RedisServer(EVERYSEC) as server, opened(server.url, prefix=prefix) as store:
+        for round_number in range(10):
+            names = [f"c{round_number}.{number}" for number in range(40)]
+            before = store.checkpoint_ids()[::-1]
+            for name in names:
+                page = store.values()
+                first = page.basis.next_value if page.basis else 0
+                store.apply(commit(values=row(first), checkpoint=checkpoint(name, covers=[(0, first + 1)])))
+            server.kill()
+            server.start()
+            query = CheckpointQuery(thread_id="t", user=None, limit=None, detail="state")
+            page_after = store.run(persistent(partial(store.storage.checkpoints, query)))
+            found = [each.checkpoint_id for each in reversed(page_after.checkpoints)]
+            assert found == [*before, *names][: len(found)]
+            assert len(page_after.rows) == len(found)
+
+
+def test_a_restart_between_calls_is_one_transient_error_at_most(prefix):
+    with RedisServer(ALWAYS) as server, opened(server.url, prefix=prefix) as store:
+        store.apply(full_commit())
+        server.restart()
+        store.run(saved(store.storage, commit(messages=[message("m2")])))  # type: ignore[arg-type]
+        assert store.message_ids() == ["m1", "m2"]
+
+
+def test_a_server_that_is_gone_is_a_transient_error_that_says_where(prefix):
+    with RedisServer() as server, opened(server.url, prefix=prefix, retries=0) as store:
+        store.apply(full_commit())
+        server.kill()
+        for _ in range(3):
+            with pytest.raises(TransientStorageError, match=str(server.port)):
+                store.apply(commit(messages=[message("m2")]))
+        with pytest.raises(TransientStorageError):
+            store.run(store.storage.ping())
+
+
+def test_whoever_waits_for_a_server_that_hangs_is_told_in_time(prefix):
+    """However many: calls share connections, so none of them waits for one to be free."""
+
+    async def work(server: RedisServer) -> None:
+        storage = RedisStorage(server.url, prefix=prefix, pool_size=1, read_timeout=0.4, dial_timeout=0.4, retries=0)
+        await storage.apply([full_commit()])
+        query = CheckpointQuery(thread_id="t", user=None)
+        await storage.checkpoints(query)
+        await asyncio.to_thread(server.pause)
+        calls: list[Any] = [storage.checkpoints(query) for _ in range(50)]
+        calls += [storage.apply([commit(messages=[message(str(number))])]) for number in range(50)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
+        assert all(isinstance(outcome, TransientStorageError) for outcome in outcomes)
+        await asyncio.to_thread(server.resume)
+        await saved(storage, commit(messages=[message("after")]))
+        await storage.close()
+
+    with RedisServer() as server:
+        asyncio.run(work(server))
+
+
+def test_a_server_that_has_no_connection_left_is_a_transient_error(prefix):
+    async def work(server: RedisServer) -> None:
+        first = RedisStorage(server.url, prefix=prefix, retries=0)
+        await first.setup()
+        server.call("CONFIG", "SET", "maxclients", 1)
+        second = RedisStorage(server.url, prefix=prefix, retries=0)
+        with pytest.raises(TransientStorageError):
+            await second.setup()
+        await first.apply([full_commit()])
+        await second.close()
+        await first.close()
+
+    with RedisServer() as server:
+        asyncio.run(work(server))
+
+
+def test_a_replica_takes_no_commits_and_says_so(prefix):
+    with RedisServer() as leader, RedisServer() as replica:
+        with opened(leader.url, prefix=prefix) as store:
+            store.apply(full_commit())
+        replica.call("REPLICAOF", "127.0.0.1", leader.port)
+        wait_until(lambda: replica.call("INFO", "replication")["master_link_status"] == "up")
+
+        async def write() -> None:
+            storage = RedisStorage(replica.url, prefix=prefix)
+            try:
+                with pytest.raises(TransientStorageError, match="replica"):
+                    await storage.apply([commit(messages=[message("m2")])])
+                assert len(await storage.threads(ThreadQuery(user=None))) == 1
+            finally:
+                await storage.close()
+
+        asyncio.run(write())
+
+
+def test_what_passes_by_itself_is_a_transient_error():
+    for text in (
+        "LOADING Redis is loading the dataset in memory",
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+        "ERR Error running script (call to f_1): @user_script: 1: -READONLY You can't write against a read only replica.",
+        "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+        "NOREPLICAS Not enough good replicas to write.",
+        "CLUSTERDOWN The cluster is down",
+    ):
+        error = failure(ReplyError(text), "here")
+        assert isinstance(error, TransientStorageError)
+        assert "here" in str(error)
+    assert not isinstance(failure(ReplyError("ERR something READ ONLY"), "here"), TransientStorageError)
+
+
+def test_a_failover_by_sentinel_is_survived(prefix):
+    async def work(leader: RedisServer, sentinel: RedisSentinel) -> None:
+        url = f"redis+sentinel://127.0.0.1:{sentinel.port}/clew/0"
+        storage = RedisStorage(url, prefix=prefix, retries=0, dial_timeout=1, read_timeout=1)
+        await storage.setup()
+        count = 0
+        for count in range(20):
+            await saved(storage, commit(values=row(count), checkpoint=checkpoint(f"c{count}")))
+        # So that nothing is left that only the leader knows.
+        await asyncio.to_thread(leader.call, "WAIT", 1, 5000)
+        await asyncio.to_thread(leader.kill)
+        for number in range(count + 1, count + 20):
+            await saved(storage, commit(values=row(number), checkpoint=checkpoint(f"c{number}")), seconds=60)
+        assert await ids_of(storage, "t") == [f"c{number}" for number in range(count + 20)]
+        assert len(await storage.threads(ThreadQuery(user=None))) == 1
+        await storage.close()
+
+    with RedisServer() as leader, RedisServer() as replica:
+        replica.call("REPLICAOF", "127.0.0.1", leader.port)
+        wait_until(lambda: replica.call("INFO", "replication")["master_link_status"] == "up")
+        with RedisSentinel(leader) as sentinel:
+            wait_until(lambda: sentinel.call("SENTINEL", "CKQUORUM", "clew") is not None)
+            wait_until(lambda: len(sentinel.call("SENTINEL", "REPLICAS", "clew")) == 1)
+            asyncio.run(work(leader, sentinel))
+
+
+# TLS: the redis-server of the wheel has none, so a proxy speaks it for the server.
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert),
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return key, cert
+
+
+def test_a_server_is_reached_over_tls(server, prefix, certificate):
+    key, cert = certificate
+
+    async def work() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", server.port)
+
+            async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+                try:
+                    while data := await source.read(65536):
+                        sink.write(data)
+                        await sink.drain()
+                except OSError:
+                    pass
+                finally:
+                    sink.close()
+
+            await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
+
+        terminator = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
+        port = terminator.sockets[0].getsockname()[1]
+        storage = RedisStorage(f"rediss://localhost:{port}/0?ssl_ca_certs={cert}", prefix=prefix)
+        big = commit(values=row(0, data=bytes(300_000)), checkpoint=checkpoint("c1", covers=[(0, 1)]))
+        (outcome,) = await storage.apply([big])
+        assert isinstance(outcome, Applied)
+        page = await storage.checkpoints(CheckpointQuery(thread_id="t", user=None, detail="state"))
+        assert page.rows == (big.values,)
+        await storage.close()
+
+        distrustful = RedisStorage(f"rediss://localhost:{port}", prefix=prefix, retries=0)
+        with pytest.raises(StorageError):
+            await distrustful.ping()
+        await distrustful.close()
+        terminator.close()
+        await terminator.wait_closed()
+
+    asyncio.run(work())
+
+
+def test_errors_of_the_driver_do_not_get_out(server, prefix):
+    """Whatever goes wrong on the way is one of Clew's errors."""
+
+    async def work(proxy: Proxy) -> None:
+        storage = RedisStorage(proxy.url(server.url), prefix=prefix, retries=0, dial_timeout=1, read_timeout=1)
+        await storage.apply([full_commit()])
+        proxy.refuse()
+        for call in (
+            storage.ping,
+            storage.reclaim,
+            lambda: storage.stats(None),
+            lambda: storage.apply([full_commit("u")]),
+            lambda: storage.threads(ThreadQuery(user=None)),
+        ):
+            with pytest.raises(ClewError):
+                await call()
+        proxy.accept()
+        await persistent(storage.ping)
+        await storage.close()
+
+    with Proxy.before(server.url) as proxy:
+        asyncio.run(work(proxy))

@@ -1,0 +1,86 @@
+"""A thread that was written by the first version of the Redis storage reads as it did: the stored form is a promise."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import redis
+from msgspec.structs import replace
+
+from clew.ids import new_id
+from clew.model.commit import Commit, Removal
+from clew.storage.memory import MemoryStorage
+from clew.storage.redis.keys import Keys
+from clew.testing.build import attachment, checkpoint, commit, fields, later, message, row
+from clew.testing.driver import DrivenStorage
+from clew.testing.servers import shared_redis
+from tests.storage.redis_support import opened
+
+GOLDEN = Path(__file__).parent / "redis_thread_v1.json"
+"""Score and member (in base64) of a thread's sorted set after `commits()`. Never made anew: new code must read it."""
+
+
+def commits() -> list[Commit]:
+    """A thread with one of everything, and something of it changed and taken out again."""
+    main = checkpoint("c1", metadata=b"\0meta", body=b"\xffbody", covers=[(0, 2)], run_id="r1", step=-(2**63))
+    return [
+        commit(
+            commit_id="c1",
+            user="ann",
+            values=row(0, 2),
+            checkpoint=main,
+            thread=fields("Näme", run_id="r", user_id="ann"),
+        ),
+        commit(
+            commit_id="1", user="ann", values=row(2), checkpoint=checkpoint("c2", covers=[(0, 1), (2, 3)]), at=later(1)
+        ),
+        commit(
+            commit_id="c3", user="ann", checkpoint=checkpoint("c3", parent="c1", node_name=None, step=None), at=later(2)
+        ),
+        commit(commit_id="2", user="ann", checkpoint=checkpoint("s", namespace="süb"), at=later(90_000)),
+        commit(commit_id="3", user="ann", messages=[message("m1", "Héllo\0", tool_calls=3, run_id="r"), message("m2")]),
+        commit(
+            commit_id="4", user="ann", attachments=[attachment("c2", "k", b"\0"), attachment("s", "k", namespace="süb")]
+        ),
+        commit(commit_id="5", user="ann", remove=Removal(checkpoints=(("", "c3"),), messages=("m2",))),
+    ]
+
+
+def plain(store: DrivenStorage) -> dict[str, Any]:
+    """Everything, without the incarnation that each store draws."""
+    found = store.everything()
+    for name, value in found.items():
+        if getattr(value, "basis", None):
+            found[name] = replace(value, basis=replace(value.basis, incarnation=""))
+    return found
+
+
+def test_a_thread_of_the_first_version_is_read_and_written_on() -> None:
+    prefix = new_id()
+    with redis.Redis.from_url(shared_redis()) as client:
+        for score, member in json.loads(GOLDEN.read_text("ascii")):
+            client.zadd(Keys(prefix).thread("t"), {base64.b64decode(member): float(score)})
+    reference = DrivenStorage(MemoryStorage)
+    with opened(shared_redis(), prefix=prefix) as store:
+        # An index that is lost is made anew from the threads.
+        store.run(store.storage.reclaim())
+        reference.apply_all(*commits())
+        assert plain(store) == plain(reference)
+        assert all(store.apply(each).repeated for each in commits())
+        for each in (store, reference):
+            each.apply(commit(user="ann", values=row(3), checkpoint=checkpoint("c4", covers=[(1, 4)])))
+        assert plain(store) == plain(reference)
+    reference.close()
+
+
+def test_a_thread_is_still_written_as_the_first_version_wrote_it() -> None:
+    prefix = new_id()
+    with opened(shared_redis(), prefix=prefix) as store, redis.Redis.from_url(shared_redis()) as client:
+        store.apply_all(*commits())
+        written: Any = client.zrange(Keys(prefix).thread("t"), 0, -1, withscores=True)
+    golden = [(base64.b64decode(member), float(score)) for score, member in json.loads(GOLDEN.read_text("ascii"))]
+    # The header has the incarnation and the time of making in it.
+    assert [each for each in written if each[0][:1] != b"H"] == [each for each in golden if each[0][:1] != b"H"]
