@@ -92,7 +92,8 @@ def ask(store: DrivenStorage, statement: str, *parameters: object) -> list[Any]:
         connection = await asyncpg.connect(shared_postgres())
         try:
             await connection.execute(f"SET search_path = {store.storage._schema.quoted}")  # type: ignore[attr-defined]
-            return await connection.fetch(statement, *parameters)
+            rows: list[Any] = await connection.fetch(statement, *parameters)
+            return rows
         finally:
             await connection.close()
 

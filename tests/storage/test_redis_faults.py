@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -267,23 +266,12 @@ def test_a_failover_by_sentinel_is_survived(prefix):
 # TLS: the redis-server of the wheel has none, so a proxy speaks it for the server.
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    subprocess.run(
-        [
-            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert),
-        ],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    return key, cert
+TLS = Path(__file__).parent / "tls"
+"""A key and a certificate for localhost that sign for nothing but this test, and last."""
 
 
-def test_a_server_is_reached_over_tls(server, prefix, certificate):
-    key, cert = certificate
+def test_a_server_is_reached_over_tls(server, prefix):
+    key, cert = TLS / "key.pem", TLS / "cert.pem"
 
     async def work() -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

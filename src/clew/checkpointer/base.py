@@ -47,8 +47,12 @@ class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethod
         """Answer if the storage does; raises StorageError otherwise."""
         await self._storage.ping()
 
+    def release(self) -> None:
+        """Sync twin of `arelease`; the thread that ran the other twins ends, too."""
+        self._runner.run(self.arelease(), "release")
+        self._runner.close()
+
     setup = blocking(asetup)
-    release = blocking(arelease)
     ping = blocking(aping)
 
     async def __aenter__(self) -> Self:
@@ -76,4 +80,3 @@ class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethod
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
-        self._runner.close()

@@ -90,6 +90,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        # Storages close what belongs to a loop when its generators end, as asyncio.run does it.
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 

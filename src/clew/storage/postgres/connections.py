@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from clew.errors import ConfigError, StorageError, TransientStorageError
+from clew.errors import ConfigError, TransientStorageError
 from clew.storage.postgres.failures import DRIVER_ERRORS, storage_error
 
 ACQUIRE_TIMEOUT = 30.0
@@ -53,120 +53,97 @@ async def _nothing(_: Any) -> None:
 
 
 class Connections:
-    """The connections that one event loop uses."""
+    """The connections that one event loop uses: those of `pool`, and of them some at hand if it is our own."""
 
-    def __init__(self, settings: PoolSettings, pool: asyncpg.Pool | None = None) -> None:
-        self._settings = settings
-        self._given = pool
-        self._opening: asyncio.Task[asyncpg.Pool] | None = None
-        self._opened: asyncpg.Pool | None = None
+    def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float) -> None:
+        self._pool = pool
+        self._own = own
+        self._acquire_timeout = acquire_timeout
         self._releases: set[asyncio.Task[None]] = set()
         self._spare: list[Any] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._waiting = 0
 
-    async def _pool(self) -> asyncpg.Pool:
-        if self._given is not None:
-            return self._given
-        if self._opened is not None:
-            return self._opened
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._settings.open())
-        opening = self._opening
-        try:
-            # Whoever gives up waiting does not take it from the others.
-            self._opened = await asyncio.shield(opening)
-        except (StorageError, ConfigError):
-            # The next caller tries anew.
-            if self._opening is opening:
-                self._opening = None
-            raise
-        return self._opened
-
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """A connection, for as long as the block lasts. Raises TransientStorageError if all stay taken for too long."""
-        pool = await self._pool()
-        connection = await self._acquire(pool)
+        connection = await self._acquire()
         try:
             yield connection
         except DRIVER_ERRORS as error:
             raise storage_error(error) from error
         finally:
-            self._release(pool, connection)
+            self._release(connection)
 
     async def fetch(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         """The rows that the statement gives."""
-        pool = await self._pool()
-        connection = await self._acquire(pool)
+        connection = await self._acquire()
         try:
             rows: list[Any] = await connection.fetch(statement, *parameters)
         except BaseException as error:
-            self._release(pool, connection)
+            self._release(connection)
             if isinstance(error, DRIVER_ERRORS):
                 raise storage_error(error) from error
             raise
-        if self._given is not None or self._waiting:
-            self._release(pool, connection)
+        if not self._own or self._waiting:
+            self._release(connection)
         else:
             # The pool would take two turns of the loop to have it back; whoever comes before that takes another.
             self._spare.append(connection)
             if self._sweeping is None:
-                self._sweeping = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._sweep, pool)
+                self._sweeping = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._sweep)
         return rows
 
-    async def _acquire(self, pool: asyncpg.Pool) -> Any:
+    async def _acquire(self) -> Any:
         while self._spare:
             connection = self._spare.pop()
             if _is_open(connection):
                 return connection
-            self._release(pool, connection)
-        timeout = self._settings.acquire_timeout
+            self._release(connection)
+        timeout = self._acquire_timeout
         self._waiting += 1
         try:
             async with asyncio.timeout(timeout) as deadline:
-                return await pool.acquire()
+                return await self._pool.acquire()
         except DRIVER_ERRORS as error:
             if not deadline.expired():
                 raise storage_error(error) from error
             message = (
-                f"no connection was free for {timeout:g} s: all {pool.get_max_size()} of the pool are in use; "
+                f"no connection was free for {timeout:g} s: all {self._pool.get_max_size()} of the pool are in use; "
                 f"raise max_size or acquire_timeout in pool_config, or do less at once"
             )
             raise TransientStorageError(message) from error
         finally:
             self._waiting -= 1
 
-    def _release(self, pool: asyncpg.Pool, connection: Any) -> None:
-        # In a task: whoever waits for the answer need not wait for this.
-        task = asyncio.ensure_future(_released(pool, connection))
-        self._releases.add(task)
-        task.add_done_callback(self._releases.discard)
+    def _release(self, connection: Any) -> None:
+        """Give `connection` back, in a task: whoever waits for the answer need not wait for this."""
 
-    def _sweep(self, pool: asyncpg.Pool) -> None:
+        def done(task: asyncio.Task[None]) -> None:
+            self._releases.discard(task)
+            if task.cancelled():
+                # The loop is ending, and cancels everything; the pool waits for this all the same.
+                self._release(connection)
+
+        task = asyncio.ensure_future(_released(self._pool, connection))
+        self._releases.add(task)
+        task.add_done_callback(done)
+
+    def _sweep(self) -> None:
         """Let the pool have what nobody uses just now: it knows when to close it."""
         self._sweeping = None
         while self._spare:
-            self._release(pool, self._spare.pop())
+            self._release(self._spare.pop())
 
-    async def close(self, *, given_too: bool) -> None:
-        """Close the pool that was opened here; one that was brought only if `given_too`."""
+    async def close(self, *, pool_too: bool) -> None:
+        """Wait until every connection was given back, and close the pool if `pool_too`."""
         if self._sweeping is not None:
             self._sweeping.cancel()
-            self._sweep(await self._pool())
-        if self._releases:
+            self._sweep()
+        while self._releases:
             await asyncio.wait(self._releases)
-        if self._given is not None:
-            if given_too:
-                await _close(self._given)
-            return
-        opening, self._opening, self._opened = self._opening, None, None
-        if opening is not None:
-            try:
-                pool = await opening
-            except (StorageError, ConfigError):
-                return
-            await _close(pool)
+        if pool_too:
+            await _close(self._pool)
 
 
 def _is_open(connection: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,6 +25,7 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.checks import not_the_owner
+from clew.storage.loops import PerLoop
 from clew.storage.packing import micros
 from clew.storage.postgres import reading
 from clew.storage.postgres.batching import Batcher, Outcome
@@ -90,61 +90,38 @@ class PgStorage:
         self._users = UserColumn(user_id_type)
         self._schema = Schema(schema, self._users)
         self._statements = reading.Statements(self._schema, self._users)
-        self._homes: dict[asyncio.AbstractEventLoop, _Home] = {}
-        self._closed = False
-        self._pid = os.getpid()
+        self._homes = PerLoop(f"schema {schema!r}", self._open, self._leave)
 
-    def _home(self) -> _Home:
-        loop = asyncio.get_running_loop()
-        home = self._homes.get(loop)
-        if home is None or self._pid != os.getpid():
-            home = self._settle(loop)
-        return home
-
-    def _settle(self, loop: asyncio.AbstractEventLoop) -> _Home:
-        if self._closed:
-            raise StorageError(f"the storage of schema {self._schema.name!r} was closed; make a new PgStorage")
-        if self._pid != os.getpid():
-            # The parent's sockets: to use or to close them here would end its sessions.
-            _left_behind.append(self._homes)
-            self._homes, self._pid = {}, os.getpid()
-        ended = [other for other in self._homes if other.is_closed()]
-        _left_behind.extend(self._homes.pop(other) for other in ended)
-        connections = Connections(self._settings, self._pool)
-        batcher = Batcher(partial(self._many, connections), partial(self._one, connections))
-        home = self._homes[loop] = _Home(connections, batcher)
-        return home
-
-    async def _fetch(self, question: reading.Question) -> list[Any]:
-        return await self._home().connections.fetch(*question)
-
-    async def setup(self) -> None:
-        async with self._home().connections.connection() as connection:
-            await self._schema.prepare(connection)
-
-    async def close(self) -> None:
-        if self._closed or self._pid != os.getpid():
-            return
-        here = asyncio.get_running_loop()
-        homes, self._homes = self._homes, {}
-        self._closed = True
-        for loop, home in homes.items():
-            if loop is here:
-                await self._leave(home)
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._leave(home), loop))
-            else:
-                _left_behind.append(home)
+    async def _open(self) -> _Home:
+        pool = self._pool if self._pool is not None else await self._settings.open()
+        own = self._pool is None
+        connections = Connections(pool, own=own, acquire_timeout=self._settings.acquire_timeout)
+        try:
+            async with connections.connection() as connection:
+                await self._schema.prepare(connection)
+        except BaseException:
+            await connections.close(pool_too=own)
+            raise
+        return _Home(connections, Batcher(partial(self._many, connections), partial(self._one, connections)))
 
     async def _leave(self, home: _Home) -> None:
         await home.batcher.finish()
-        await home.connections.close(given_too=self._release_resources)
+        await home.connections.close(pool_too=self._pool is None or self._release_resources)
+
+    async def _fetch(self, question: reading.Question) -> list[Any]:
+        return await (await self._homes.get()).connections.fetch(*question)
+
+    async def setup(self) -> None:
+        await self._homes.get()
+
+    async def close(self) -> None:
+        await self._homes.close()
 
     async def ping(self) -> None:
         await self._fetch((self._statements.ping, []))
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        batcher = self._home().batcher
+        batcher = (await self._homes.get()).batcher
         if len(commits) == 1:
             return [self._misfit(commits[0]) or await batcher.apply(commits[0])]
         outcomes: list[Applied | ClewError] = []
@@ -219,12 +196,8 @@ class PgStorage:
         return reading.storage_stats(await self._fetch(self._statements.stats(user)))
 
     async def reclaim(self) -> None:
-        async with self._home().connections.connection() as connection:
+        async with (await self._homes.get()).connections.connection() as connection:
             await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"))
-
-
-_left_behind: list[Any] = []
-"""What belongs to an event loop that is gone, or to the parent of this process: it can't be closed any more."""
 
 
 def _runs(commits: Sequence[Commit]) -> Iterator[list[Commit]]:

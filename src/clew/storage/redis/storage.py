@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.connection import ConnectionPool
 
-from clew.errors import ClewError, ConfigError, StorageError
+from clew.errors import ClewError, ConfigError
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
 from clew.model.queries import (
@@ -30,6 +26,7 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.checks import check_owner
+from clew.storage.loops import PerLoop
 from clew.storage.packing import bytes_text, text_bytes
 from clew.storage.protocol import Capabilities
 from clew.storage.redis import reading
@@ -52,20 +49,8 @@ _LEASE_OUTLIVES = 86_400
 class _Session:
     """The connections of one event loop in one process."""
 
-    loop: asyncio.AbstractEventLoop
-    pid: int
     caller: Caller
     applier: Applier
-    end: AsyncGenerator[None, None] | None = None
-
-
-async def _end(session: _Session) -> None:
-    if session.end is not None:
-        await session.end.aclose()
-
-
-_inherited: list[_Session] = []
-"""Sessions of the process that this one was forked from."""
 
 
 class RedisStorage:
@@ -157,81 +142,31 @@ class RedisStorage:
         self._keys = Keys(prefix)
         self._ttl = None if ttl is None else max(1, round(ttl * 1000))
         self._listed = Listed(self._keys)
-        self._sessions: list[_Session] = []
-        self._starting: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._lock = threading.Lock()
-        self._last: _Session | None = None
-        self._closed = False
+        self._sessions = PerLoop(
+            f"Redis at {address.where}",
+            self._start,
+            lambda session: session.caller.router.close(),
+            lambda session: session.caller.router.drop(),
+        )
+        self._session = self._sessions.get
 
-    # Sessions
-
-    async def _session(self) -> _Session:
-        """The session of the running loop, begun if there is none yet."""
-        loop, pid = asyncio.get_running_loop(), os.getpid()
-        last = self._last
-        if last is not None and last.loop is loop and last.pid == pid:
-            return last
-        if self._closed:
-            raise StorageError(f"the storage of Redis at {self._address.where} was closed; make a new RedisStorage")
-        with self._lock:
-            # A parent's connections are the parent's: closing one here would take it out of what the parent waits for.
-            _inherited.extend(each for each in self._sessions if each.pid != pid)
-            # A loop that was closed took its connections along.
-            self._sessions = [each for each in self._sessions if each.pid == pid and not each.loop.is_closed()]
-            starting = self._starting.setdefault(loop, asyncio.Lock())
-        async with starting:
-            session = next((each for each in self._sessions if each.loop is loop), None)
-            if session is None:
-                session = await self._start(loop, pid)
-                with self._lock:
-                    self._sessions.append(session)
-        self._last = session
-        return session
-
-    async def _start(self, loop: asyncio.AbstractEventLoop, pid: int) -> _Session:
+    async def _start(self) -> _Session:
         caller = await connect(self._address, self._limits)
         try:
             await prepare(caller, self._keys)
             for node in caller.router.masters():
                 await node.warm(self._limits.min_idle)
+            await warn(caller, ttl=self._ttl is not None, where=self._address.where)
         except BaseException:
             await caller.router.close()
             raise
-        session = _Session(loop, pid, caller, Applier(caller, self._keys, self._listed, self._ttl))
-        session.end = self._ended_with_its_loop(session)
-        await anext(session.end)
-        return session
-
-    async def _ended_with_its_loop(self, session: _Session) -> AsyncGenerator[None, None]:
-        """Closes the session's connections when it is closed itself, which `asyncio.run` does as it ends."""
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._sessions = [each for each in self._sessions if each is not session]
-                self._last = None if self._last is session else self._last
-            await session.caller.router.close()
+        return _Session(caller, Applier(caller, self._keys, self._listed, self._ttl))
 
     async def setup(self) -> None:
-        session = await self._session()
-        await prepare(session.caller, self._keys)
-        await warn(session.caller, ttl=self._ttl is not None, where=self._address.where)
+        await prepare((await self._session()).caller, self._keys)
 
     async def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        loop, pid = asyncio.get_running_loop(), os.getpid()
-        sessions, self._sessions, self._last = self._sessions, [], None
-        for session in sessions:
-            if session.pid != pid or session.loop.is_closed():
-                continue
-            if session.loop is loop:
-                await _end(session)
-            elif session.loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end(session), session.loop))
-            else:
-                session.caller.router.drop()
+        await self._sessions.close()
         await self._address.close()
 
     async def ping(self) -> None:

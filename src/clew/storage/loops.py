@@ -1,0 +1,122 @@
+"""What belongs to an event loop: connections, and whatever waits on them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from clew.errors import StorageError
+
+T = TypeVar("T")
+_left_behind: list[Any] = []
+"""What is of a loop that ended without a word, or of the parent of this process: it can neither be used nor closed here."""
+
+
+class PerLoop(Generic[T]):
+    """One `T` for each event loop that asks for it: opened when it first does, closed with the loop or with `close`.
+
+    `asyncio.run` ends a loop's asynchronous generators before it closes the loop: a generator of ours is how we hear of it.
+    A child process (`os.fork`) begins anew, and leaves its parent's alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open: Callable[[], Awaitable[T]],
+        close: Callable[[T], Awaitable[None]],
+        drop: Callable[[T], None] | None = None,
+    ) -> None:
+        """`drop`, if it can be done, lets go of one without its loop, which ended without a word."""
+        self._name = name
+        self._open_one, self._close_one, self._drop_one = open, close, drop
+        self._pid = os.getpid()
+        self._homes: dict[asyncio.AbstractEventLoop, _Home[T]] = {}
+        self._closed = False
+
+    async def get(self) -> T:
+        """The running loop's own. Raises StorageError once closed, and whatever opening it raises."""
+        home = self._homes.get(asyncio.get_running_loop())
+        if home is None or self._pid != os.getpid():
+            home = await self._settle()
+        opened = home.opened()
+        if opened is not None:
+            return opened
+        try:
+            # Whoever gives up waiting does not take it from the others.
+            return await asyncio.shield(home.opening)
+        except BaseException:
+            if home.opening.done():
+                # The next to ask tries anew.
+                await self._end(asyncio.get_running_loop(), home)
+            raise
+
+    async def _settle(self) -> _Home[T]:
+        if self._closed:
+            raise StorageError(f"the storage of {self._name} was closed; make a new one")
+        if self._pid != os.getpid():
+            _left_behind.append(self._homes)
+            self._homes, self._pid = {}, os.getpid()
+        for loop in [loop for loop in self._homes if loop.is_closed()]:
+            self._drop(loop)
+        loop = asyncio.get_running_loop()
+        home = self._homes[loop] = _Home(asyncio.ensure_future(self._open_one()))
+        home.until_the_end = self._until_the_end(loop, home)
+        await home.until_the_end.__anext__()
+        return home
+
+    async def _until_the_end(self, loop: asyncio.AbstractEventLoop, home: _Home[T]) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            if self._homes.get(loop) is home:
+                del self._homes[loop]
+            await self._leave(home)
+
+    async def _leave(self, home: _Home[T]) -> None:
+        try:
+            opened = await home.opening
+        except (Exception, asyncio.CancelledError):
+            # It never opened; whoever asked for it was told.
+            return
+        await self._close_one(opened)
+
+    async def _end(self, loop: asyncio.AbstractEventLoop, home: _Home[T]) -> None:
+        if self._homes.get(loop) is home:
+            del self._homes[loop]
+        if home.until_the_end is not None:
+            await home.until_the_end.aclose()
+
+    async def close(self) -> None:
+        """Close what all loops have. Closing twice is fine; in a child process, the parent's is not touched."""
+        self._closed = True
+        if self._pid != os.getpid():
+            return
+        here = asyncio.get_running_loop()
+        for loop, home in list(self._homes.items()):
+            if loop is here:
+                await self._end(loop, home)
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(loop, home), loop))
+            else:
+                self._drop(loop)
+
+    def _drop(self, loop: asyncio.AbstractEventLoop) -> None:
+        home = self._homes.pop(loop)
+        _left_behind.append(home)
+        if self._drop_one is not None and (opened := home.opened()) is not None:
+            self._drop_one(opened)
+
+
+class _Home(Generic[T]):
+    """What one loop has."""
+
+    def __init__(self, opening: asyncio.Future[T]) -> None:
+        self.opening = opening
+        self.until_the_end: AsyncGenerator[None, None] | None = None
+
+    def opened(self) -> T | None:
+        """What was opened, if that is done and went well."""
+        opening = self.opening
+        return opening.result() if opening.done() and not opening.cancelled() and not opening.exception() else None

@@ -1,0 +1,135 @@
+"""What belongs to an event loop is opened in it once, and closed with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import Any
+
+import pytest
+
+from clew.errors import StorageError
+from clew.storage.loops import PerLoop
+
+
+class Door:
+    """Something to open and close, which remembers where that happened."""
+
+    def __init__(self) -> None:
+        self.opened: list[asyncio.AbstractEventLoop] = []
+        self.closed: list[asyncio.AbstractEventLoop] = []
+        self.fails = 0
+
+    async def open(self) -> int:
+        await asyncio.sleep(0)
+        if self.fails:
+            self.fails -= 1
+            raise StorageError("stuck")
+        self.opened.append(asyncio.get_running_loop())
+        return len(self.opened)
+
+    async def close(self, _: int) -> None:
+        await asyncio.sleep(0)
+        self.closed.append(asyncio.get_running_loop())
+
+
+@pytest.fixture
+def door():
+    return Door()
+
+
+@pytest.fixture
+def homes(door):
+    return PerLoop("a test", door.open, door.close)
+
+
+def test_all_who_ask_in_one_loop_get_the_same(homes, door):
+    async def ask() -> list[int]:
+        return await asyncio.gather(*(homes.get() for _ in range(5)), homes.get())
+
+    assert asyncio.run(ask()) == [1] * 6
+    assert len(door.opened) == 1
+
+
+def test_it_is_closed_with_its_loop_and_another_loop_gets_its_own(homes, door):
+    assert asyncio.run(homes.get()) == 1
+    assert door.closed == door.opened
+    assert asyncio.run(homes.get()) == 2
+    assert door.closed == door.opened
+
+
+def test_closing_closes_once_and_for_all(homes, door):
+    async def use() -> None:
+        await homes.get()
+        await homes.close()
+        await homes.close()
+        with pytest.raises(StorageError, match="closed"):
+            await homes.get()
+
+    asyncio.run(use())
+    assert len(door.closed) == 1
+
+
+def test_closing_reaches_a_loop_that_runs_in_another_thread(homes, door):
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(10)
+
+    async def close() -> None:
+        await homes.get()
+        await homes.close()
+
+    asyncio.run(close())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert set(door.closed) == set(door.opened)
+    assert loop in door.closed
+
+
+def test_what_could_not_be_opened_is_tried_anew(homes, door):
+    door.fails = 1
+
+    async def use() -> Any:
+        with pytest.raises(StorageError, match="stuck"):
+            await asyncio.gather(homes.get(), homes.get())
+        return await homes.get()
+
+    assert asyncio.run(use()) == 1
+    assert len(door.closed) == 1
+
+
+def test_who_gives_up_waiting_does_not_take_it_from_the_others(homes, door):
+    async def use() -> Any:
+        first = asyncio.create_task(homes.get())
+        second = asyncio.create_task(homes.get())
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert asyncio.run(use()) == 1
+
+
+def test_a_loop_that_ended_without_a_word_is_left_alone(homes, door):
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(homes.get())
+    loop.close()
+    assert asyncio.run(homes.get()) == 2
+    assert loop not in door.closed
+
+
+def test_a_child_process_begins_anew_and_leaves_its_parents_alone(homes, door):
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(homes.get())
+    child = os.fork()
+    if child == 0:
+        # As it should be: its own was opened, and that alone was closed.
+        os._exit(0 if asyncio.run(homes.get()) == 2 and loop not in door.closed else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert not door.closed
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+    assert door.closed == [loop]
