@@ -12,7 +12,7 @@ import typer.main
 
 import clew
 from clew.cli.app import app
-from clew.factory import _QUERY_OPTIONS
+from clew.factory import URL_OPTIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS = re.compile(r"^\| `([^`]+)` \| (.*?) \|", re.MULTILINE)
@@ -57,7 +57,7 @@ def test_every_command_and_option_has_a_help_text(name):
 def test_every_option_of_connect_is_documented_with_its_default():
     options = {
         name: each.default
-        for cls in (clew.BaseCheckpointer, clew.SQLiteCheckpointer)
+        for cls in (clew.BaseCheckpointer, clew.SQLiteCheckpointer, clew.PgCheckpointer, clew.RedisCheckpointer)
         for name, each in inspect.signature(cls).parameters.items()
         if each.kind is each.KEYWORD_ONLY
     }
@@ -70,7 +70,7 @@ def test_every_option_of_connect_is_documented_with_its_default():
     for name, default in options.items():
         shown = rows[name]
         assert f"`{default!r}`" in shown or name == "clock", f"{name}: {default!r} and not {shown}"
-    assert set(_QUERY_OPTIONS) <= set(options)
+    assert set(URL_OPTIONS) <= set(options)
 
 
 def test_every_error_is_documented():

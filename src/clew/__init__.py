@@ -27,7 +27,7 @@ from clew.errors import (
     TransientStorageError,
     UnsupportedTypeError,
 )
-from clew.factory import InMemoryCheckpointer, SQLiteCheckpointer, connect
+from clew.factory import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer, connect
 from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
 from clew.model.config import ANY_USER, Config
 from clew.model.diff import Change, Diff
@@ -70,7 +70,9 @@ __all__ = [
     "Message",
     "MissingExtraError",
     "PermissionDeniedError",
+    "PgCheckpointer",
     "Record",
+    "RedisCheckpointer",
     "RetentionPolicy",
     "SQLiteCheckpointer",
     "SchemaVersionError",
