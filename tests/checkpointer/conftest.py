@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from clew.testing import FakeClock
-from tests.checkpointer.support import MemoryStore, SQLiteStore
+from tests.checkpointer.support import MemoryStore, PostgresStore, RedisStore, SQLiteStore
 
-STORES = [
-    pytest.param(MemoryStore, id="memory"),
-    pytest.param(SQLiteStore, id="sqlite"),
-]
+LOCAL = [pytest.param(MemoryStore, id="memory"), pytest.param(SQLiteStore, id="sqlite")]
+REMOTE = [pytest.param(PostgresStore, id="postgres"), pytest.param(RedisStore, id="redis")]
+STORES = LOCAL + REMOTE
 
 
 @pytest.fixture(params=STORES)
 def store(request, tmp_path):
-    opened = request.param(tmp_path)
-    yield opened
-    opened.close()
+    with closing(request.param(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture(params=LOCAL)
+def local(request, tmp_path):
+    """One whose coroutines never wait."""
+    with closing(request.param(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture(params=REMOTE)
+def remote(request, tmp_path):
+    """One that waits on an event loop."""
+    with closing(request.param(tmp_path)) as opened:
+        yield opened
 
 
 @pytest.fixture
 def sqlite(tmp_path):
     """For what only a file has: damage, other processes, full disks."""
-    opened = SQLiteStore(tmp_path)
-    yield opened
-    opened.close()
+    with closing(SQLiteStore(tmp_path)) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -10,13 +10,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import asyncpg
+import redis
+
 import clew
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
 from clew.storage.memory import MemoryStorage
-from clew.storage.protocol import Capabilities, Storage
+from clew.storage.postgres import PgStorage
+from clew.storage.protocol import Storage
+from clew.storage.redis import RedisStorage
 from clew.storage.sqlite import SQLiteStorage
 from clew.storage.wrapper import Kind, StorageWrapper
+from clew.testing.servers import shared_postgres, shared_redis
 
 T = TypeVar("T")
 
@@ -58,6 +64,39 @@ class SQLiteStore(Store):
         return SQLiteStorage(self.path)
 
 
+class PostgresStore(Store):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.schema = f"{directory.parent.name}/{directory.name}"[-63:]
+
+    def storage(self) -> Storage:
+        return PgStorage(shared_postgres(), schema=self.schema, pool_config={"max_size": 4})
+
+    def close(self) -> None:
+        super().close()
+        asyncio.run(self._drop())
+
+    async def _drop(self) -> None:
+        connection = await asyncpg.connect(shared_postgres())
+        await connection.execute(f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE')
+        await connection.close()
+
+
+class RedisStore(Store):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.prefix = f"{directory.parent.name}/{directory.name}"
+
+    def storage(self) -> Storage:
+        return RedisStorage(shared_redis(), prefix=self.prefix, pool_size=4)
+
+    def close(self) -> None:
+        super().close()
+        with redis.Redis.from_url(shared_redis()) as client:
+            for key in client.scan_iter(f"{self.prefix}*", count=10_000):
+                client.unlink(key)
+
+
 class SpyStorage(StorageWrapper):
     """A storage that remembers the commits that went through it, and counts what was read."""
 
@@ -87,18 +126,6 @@ def written(commit: Commit) -> int:
     if commit.values is not None:
         size += len(commit.values.digests) + len(commit.values.data)
     return size + sum(len(message.data) + len(message.text.encode()) for message in commit.messages)
-
-
-class SuspendingStorage(StorageWrapper):
-    """A storage that waits on its event loop before each operation, as one over a network does."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(name="suspending", durable=False, suspends=True, shares_forks=True)
-
-    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[T]]) -> T:
-        await asyncio.sleep(0)
-        return await operation()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import clew
-from clew.storage.memory import MemoryStorage
-from tests.checkpointer.support import SuspendingStorage, run, text
+from tests.checkpointer.support import run, text
 
 
 def at_once(*works, timeout=60):
@@ -25,14 +24,10 @@ def at_once(*works, timeout=60):
         return [future.result(timeout) for future in [pool.submit(go, work) for work in works]]
 
 
-@pytest.fixture(params=["direct", "suspending"])
-def shared(request, store):
-    """A checkpointer that runs in the caller's thread, and one whose storage waits on an event loop."""
-    if request.param == "direct":
-        yield store.open()
-    else:
-        with clew.BaseCheckpointer(SuspendingStorage(store.storage())) as checkpointer:
-            yield checkpointer
+@pytest.fixture
+def shared(store):
+    with clew.BaseCheckpointer(store.storage()) as checkpointer:
+        yield checkpointer
 
 
 def test_two_event_loops_and_sync_threads_share_one_checkpointer(shared):
@@ -135,9 +130,9 @@ def test_a_hundred_tasks_save_one_thread_at_once(store):
     run(go())
 
 
-def test_sync_twins_work_inside_a_running_loop_where_nothing_waits_on_a_network(store):
+def test_sync_twins_work_inside_a_running_loop_where_nothing_waits_on_a_network(local):
     async def go():
-        checkpointer = store.open()
+        checkpointer = local.open()
         for number in range(50):
             checkpointer.update_state("t", append={"m": [text(number)]})
             await checkpointer.aput_state("u", {"n": number, "pad": text((number, "u"))})
@@ -182,8 +177,8 @@ def test_a_cancelled_call_leaves_the_checkpointer_working(store):
 
 
 @pytest.fixture
-def suspending():
-    with clew.BaseCheckpointer(SuspendingStorage(MemoryStorage())) as checkpointer:
+def suspending(remote):
+    with clew.BaseCheckpointer(remote.storage()) as checkpointer:
         yield checkpointer
 
 
@@ -238,11 +233,11 @@ def test_errors_of_a_waiting_storage_reach_the_sync_caller(suspending):
         suspending.get_state("")
     with suspending.lease("t") as lease:
         suspending.put_state("t", 4)
-        assert lease.token == 1
+        assert lease.token > 0
 
 
-def test_a_closed_context_lets_go_of_its_loop():
-    with clew.BaseCheckpointer(SuspendingStorage(MemoryStorage())) as checkpointer:
+def test_a_closed_context_lets_go_of_its_loop(remote):
+    with clew.BaseCheckpointer(remote.storage()) as checkpointer:
         checkpointer.put_state("t", 1)
         (thread,) = [each for each in threading.enumerate() if each.name == "clew-loop"]
     thread.join(10)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clew
-from tests.checkpointer.support import SuspendingStorage, at, start, text
+from tests.checkpointer.support import at, start, text
 
 _SAVER = """
 import sys
@@ -200,8 +200,8 @@ def test_a_fork_while_other_threads_write_leaves_both_sides_working(sqlite):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_gets_an_event_loop_of_its_own_for_a_storage_that_waits(sqlite):
-    with clew.BaseCheckpointer(SuspendingStorage(sqlite.storage())) as checkpointer:
+def test_a_forked_child_gets_an_event_loop_of_its_own_for_a_storage_that_waits(remote):
+    with clew.BaseCheckpointer(remote.storage()) as checkpointer:
         checkpointer.put_state("t", {"n": 0})
 
         def work():

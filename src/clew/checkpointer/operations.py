@@ -98,7 +98,7 @@ class OperationMethods(Sweeping):
         return CleanupReport(threads=threads, checkpoints=checkpoints, bytes=size, dry_run=dry_run)
 
     async def acompact(self, config: Config | str | None = None, *, progress: Progress | None = None) -> CompactReport:
-        """Merge the value rows of all threads, or of one, into few well compressed ones, and give the space back.
+        """Merge the value rows of all threads, or of one, into few well compressed ones. For all, also give the space back.
 
         Every checkpoint stays loadable; numbers of values never change.
         """
@@ -118,7 +118,9 @@ class OperationMethods(Sweeping):
             after += len(page.rows) - sum(replaced - 1 for _, replaced in merged)
             bytes_before += record.size
             bytes_after += await self._size_now(record)
-        await self._try(self._storage.reclaim)
+        if config is None:
+            # It goes over the whole store: too much for one thread's sake.
+            await self._try(self._storage.reclaim)
         return CompactReport(
             threads=threads, rows_before=before, rows_after=after, bytes_before=bytes_before, bytes_after=bytes_after
         )
