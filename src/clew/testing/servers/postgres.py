@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,17 @@ class PostgresServer(Server):
         }
         options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         return [str(self.binaries / "postgres"), "-D", str(self.data), *options]
+
+    def start(self) -> None:
+        until = time.monotonic() + 30
+        while True:
+            try:
+                return super().start()
+            except ServerError as error:
+                # The children of a server that was killed are still ending.
+                if "is still in use" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
     def answers(self) -> bool:
         command = [str(self.binaries / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port), "-U", "postgres"]

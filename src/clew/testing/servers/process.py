@@ -90,6 +90,7 @@ class Server(ABC):
         """Start the server, and return when it answers. What it stored is there again."""
         log = self.directory / "log"
         with log.open("ab") as output:
+            before = output.tell()
             self._process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -103,7 +104,7 @@ class Server(ABC):
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > until:
                 self.kill()
-                said = log.read_text(errors="replace")[-2000:]
+                said = log.read_bytes()[before:][-2000:].decode(errors="replace")
                 raise ServerError(f"{self.name} did not start on port {self.port}; it said:\n{said}")
             time.sleep(0.02)
 

@@ -1,0 +1,1 @@
+"""Servers and networks that fail, for real."""
