@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -28,6 +28,22 @@ def in_turn(calls: Mapping[str, Callable[[int], object]], *, rounds: int, warm_u
         for name, call in calls.items():
             begun = time.perf_counter()
             call(number)
+            taken = time.perf_counter() - begun
+            if number >= warm_up:
+                times[name].append(taken)
+    return {name: _timing(taken) for name, taken in times.items()}
+
+
+async def in_turn_async(
+    calls: Mapping[str, Callable[[int], Awaitable[object]]], *, rounds: int, warm_up: int = 3
+) -> dict[str, Timing]:
+    """The same for calls that are awaited."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    gc.collect()
+    for number in range(rounds + warm_up):
+        for name, call in calls.items():
+            begun = time.perf_counter()
+            await call(number)
             taken = time.perf_counter() - begun
             if number >= warm_up:
                 times[name].append(taken)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as harness
-from bench import core
 from bench.conversation import json_bytes, messages
+from bench.figure import Figure
 from bench.measure import in_turn
 
 NAMES = {
@@ -22,14 +22,15 @@ NAMES = {
 }
 
 
+@pytest.mark.parametrize("storage", sorted(harness.STORAGES))
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_workload_runs_with_small_sizes_and_gives_its_figures(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    storage: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = tmp_path / "figures.json"
-    monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--only", name, "--json", str(results)])
+    monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--on", storage, "--only", name, "--json", str(results)])
     assert harness.main() == 0
-    figures = json.loads(results.read_text())
+    figures = json.loads(results.read_text())[storage]
     assert figures
     assert NAMES[name] in figures[0]["name"]
     assert all(figure["value"] > 0 for figure in figures)
@@ -41,10 +42,10 @@ def test_a_test_is_there_for_every_workload() -> None:
 
 
 def test_a_figure_holds_on_the_right_side_of_its_bound() -> None:
-    assert core.Figure("a", 1.0, 1.0, "").holds
-    assert not core.Figure("a", 1.1, 1.0, "").holds
-    assert core.Figure("a", 3.0, 3.0, "", at_least=True).holds
-    assert not core.Figure("a", 2.9, 3.0, "", at_least=True).holds
+    assert Figure("a", 1.0, 1.0, "").holds
+    assert not Figure("a", 1.1, 1.0, "").holds
+    assert Figure("a", 3.0, 3.0, "", at_least=True).holds
+    assert not Figure("a", 2.9, 3.0, "", at_least=True).holds
 
 
 def test_the_conversation_is_what_it_says() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,27 +13,10 @@ import msgspec
 
 import clew
 from bench.conversation import json_bytes, messages
+from bench.figure import Figure, Report
 from bench.measure import in_turn
 from clew.model.commit import Applied, Commit
 from clew.storage.sqlite import SQLiteStorage
-
-Report = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measured figure, what it must not pass (or must reach), and how it was arrived at."""
-
-    name: str
-    value: float
-    bound: float
-    how: str
-    at_least: bool = False
-    unit: str = "x"
-
-    @property
-    def holds(self) -> bool:
-        return self.value >= self.bound if self.at_least else self.value <= self.bound
 
 
 class Weighed(SQLiteStorage):
@@ -259,3 +241,18 @@ def listings(folder: Path, few: int, many: int, rounds: int, report: Report) -> 
             f"{times['long']} against {few}: {times['short']}",
         ),
     ]
+
+
+WORKLOADS: dict[str, Callable[[Path, bool, Report], list[Figure]]] = {
+    "bytes": lambda folder, quick, report: [
+        figure for turns in ((40,) if quick else (400, 800)) for figure in stored_bytes(folder, turns, report)
+    ],
+    "save": lambda folder, quick, report: one_save(folder, 40 if quick else 800, 8 if quick else 200, report),
+    "savers": lambda folder, quick, report: many_savers(
+        folder, 8 if quick else 64, 4 if quick else 30, 2 if quick else 7, report
+    ),
+    "load": lambda folder, quick, report: one_load(folder, 40 if quick else 800, 8 if quick else 100, report),
+    "lists": lambda folder, quick, report: listings(
+        folder, 60 if quick else 100, 2_000 if quick else 100_000, 8 if quick else 200, report
+    ),
+}
