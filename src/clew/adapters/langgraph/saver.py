@@ -23,16 +23,17 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.addresses import clew_config, inner_id, of_everybody, outer_id, runnable_config
-from clew.adapters.langgraph.changes import Known, Memory, changes, dump
-from clew.adapters.langgraph.messages import new_messages
+from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump, new_elements
+from clew.adapters.langgraph.messages import recorded
 from clew.adapters.langgraph.values import Allowed, loaded, stored, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.finding import Namespaces
 from clew.errors import ConfigError, ConflictError
 from clew.factory import connect
 from clew.model.checkpoint import Checkpoint
-from clew.model.commit import OnConflict
+from clew.model.commit import HEAD, OnConflict
 from clew.model.config import ANY_USER
+from clew.model.message import Message
 from clew.model.reports import RetentionPolicy
 
 R = TypeVar("R")
@@ -99,54 +100,73 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             for name, value in checkpoint["channel_values"].items()
             if name in checkpoint["channel_versions"]
         }
-        key = thread_id, namespace
-        known = self._memory.get(key, parent_id)
-        said = new_messages(known, self._channel, values.get(self._channel)) if self._channel and not namespace else []
-        extras: dict[str, Any] = {
-            "messages": said,
+        described: dict[str, Any] = {
             "step": told.get("step"),
             "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
             "on_conflict": self._choice(config, parent_id),
             "new_id": checkpoint["id"],
         }
-        dumps = await self._put_changes(target, known, values, new_versions, _book(checkpoint), extras)
-        self._memory.put(key, Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=dumps))
+        key = thread_id, namespace
+        known = self._memory.get(key, parent_id)
+        found = changes(known, values, new_versions, self._stored)
+        if known is None or not await self._update(target, known, found, values, _book(checkpoint), described):
+            found = changes(None, values, new_versions, self._stored)
+            await self._put_whole(target, found, values, _book(checkpoint), described)
+        self._memory.put(key, Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=found.dumps))
         return runnable_config(thread_id, namespace, checkpoint["id"])
 
-    async def _put_changes(
+    async def _update(
         self,
         target: dict[str, Any],
-        known: Known | None,
+        known: Known,
+        found: Changes,
         values: Mapping[str, Any],
-        new_versions: ChannelVersions,
         book: dict[str, Any],
-        extras: dict[str, Any],
-    ) -> dict[str, tuple[int, bytes]]:
-        def store(value: Any, name: str) -> Any:
-            return stored(value, self.serde, name)
+        described: dict[str, Any],
+    ) -> bool:
+        """Save what was `found` to have changed since the parent; says whether the parent was still there."""
+        try:
+            await self.checkpointer.aupdate_state(
+                target,
+                set={BOOK: book, **_as_fields(found.set)},
+                append=_as_fields(found.append),
+                remove=map(_field, found.remove),
+                messages=self._said(target, known, found, values),
+                **described,
+            )
+        except ConflictError as error:
+            if type(error) is not ConflictError:
+                raise
+            # Another run was faster, which saving the whole will tell too; or a cleanup has taken the parent away.
+            return False
+        return True
 
-        if known is not None:
-            found = changes(known, values, new_versions, store)
-            try:
-                await self.checkpointer.aupdate_state(
-                    target,
-                    set={BOOK: book, **_as_fields(found.set)},
-                    append=_as_fields(found.append),
-                    remove=map(_field, found.remove),
-                    **extras,
-                )
-            except ConflictError as error:
-                # The parent was taken away since (a cleanup): then all of the state is needed.
-                if type(error) is not ConflictError:
-                    raise
-            else:
-                return found.dumps
-        found = changes(None, values, new_versions, store)
-        state = {BOOK: book, **_as_fields(found.set)}
-        if target["checkpoint_id"] is None:
-            extras = {**extras, "parent": None}
-        await self.checkpointer.aput_checkpoint(target, state, **extras)
-        return found.dumps
+    async def _put_whole(
+        self,
+        target: dict[str, Any],
+        found: Changes,
+        values: Mapping[str, Any],
+        book: dict[str, Any],
+        described: dict[str, Any],
+    ) -> None:
+        await self.checkpointer.aput_checkpoint(
+            target,
+            {BOOK: book, **_as_fields(found.set)},
+            parent=None if target["checkpoint_id"] is None else HEAD,
+            messages=self._said(target, None, found, values),
+            **described,
+        )
+
+    def _said(
+        self, target: dict[str, Any], known: Known | None, found: Changes, values: Mapping[str, Any]
+    ) -> list[Message]:
+        """What is new in the conversation. A subgraph's is its own affair: what it says to others comes up here anyway."""
+        if self._channel is None or target["checkpoint_ns"]:
+            return []
+        return recorded(new_elements(known, found, self._channel, values.get(self._channel)))
+
+    def _stored(self, value: Any, name: str) -> Any:
+        return stored(value, self.serde, name)
 
     def _choice(self, config: RunnableConfig, parent_id: str | None) -> OnConflict:
         """Whoever goes back to a checkpoint by its id wants a branch; whoever goes on from the head may not get one."""
@@ -231,9 +251,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
                 older_than = before_id
         wanted = source.get("checkpoint_id")
         while limit is None or limit > 0:
-            page = await self.checkpointer.aget_history(
-                source, PAGE, before=mark, where=filter, namespaces=namespaces
-            )
+            page = await self.checkpointer.aget_history(source, PAGE, before=mark, where=filter, namespaces=namespaces)
             for found in page:
                 if older_than is not None and outer_id(found.checkpoint_id) >= older_than:
                     continue
