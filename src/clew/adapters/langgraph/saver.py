@@ -313,7 +313,9 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         return {**book, "id": outer_id(found.checkpoint_id), "channel_values": values}
 
     def _metadata(self, found: Checkpoint) -> Any:
-        return {name: loaded(value, self.serde) for name, value in found.metadata.metadata.items()}
+        told = {name: loaded(value, self.serde) for name, value in found.metadata.metadata.items()}
+        # A fork, or one saved without LangGraph: these it always expects.
+        return {"source": "update", "step": found.metadata.step or 0, "parents": {}, **told}
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
