@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import operator
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
@@ -12,11 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 from clew.adapters.langgraph import ClewSaver
-from tests.adapters.langgraph.support import chat, config, say, texts
-
-
-class Log(TypedDict):
-    log: Annotated[list[str], operator.add]
+from tests.adapters.langgraph.support import Log, asking, chat, config, say, texts
 
 
 def test_a_conversation_goes_on_where_it_was_left(store):
@@ -74,7 +69,7 @@ def test_a_replay_from_a_checkpoint_runs_what_came_after_it(saver):
         ran.append("node")
         return {"log": [f"ran {len(ran)}"]}
 
-    builder = StateGraph(Log)
+    builder: Any = StateGraph(Log)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
     graph = builder.compile(checkpointer=saver)
@@ -84,19 +79,10 @@ def test_a_replay_from_a_checkpoint_runs_what_came_after_it(saver):
 
 
 def test_an_interrupt_waits_for_its_answer_in_another_process_s_saver(store):
-    def graph() -> Any:
-        def ask(state: Log) -> dict[str, Any]:
-            return {"log": [f"they said {interrupt({'question': 'really?'})}"]}
-
-        builder = StateGraph(Log)
-        builder.add_node("ask", ask)
-        builder.add_edge(START, "ask")
-        return builder.compile(checkpointer=ClewSaver(store.open()))
-
-    first = graph()
+    first = asking(ClewSaver(store.open()))
     found = first.invoke({"log": ["in"]}, config())
     assert found["__interrupt__"][0].value == {"question": "really?"}
-    second = graph()
+    second = asking(ClewSaver(store.open()))
     waiting = second.get_state(config())
     assert waiting.next == ("ask",)
     assert waiting.tasks[0].interrupts[0].value == {"question": "really?"}
@@ -129,7 +115,7 @@ def test_a_message_that_a_node_changes_in_place_is_saved_as_it_is_then(store):
         state["messages"][0].content = "[redacted]"
         return {"messages": [AIMessage("done", id="done")]}
 
-    builder = StateGraph(MessagesState)
+    builder: Any = StateGraph(MessagesState)
     builder.add_node("redact", redact)
     builder.add_edge(START, "redact")
     builder.compile(checkpointer=ClewSaver(store.open())).invoke(say("secret"), config())
@@ -143,7 +129,7 @@ def test_parallel_nodes_and_sends_come_together_in_order(saver):
     def work(state: Log) -> dict[str, Any]:
         return {"log": [f"did {state['log'][0]}"]}
 
-    builder = StateGraph(Log)
+    builder: Any = StateGraph(Log)
     builder.add_node("start", lambda state: {"log": ["start"]})
     builder.add_node("beside", lambda state: {"log": ["beside"]})
     builder.add_node("work", work)
@@ -177,7 +163,7 @@ def test_what_succeeded_beside_a_failure_is_not_run_again(store):
                 raise RuntimeError("out of order")
             return {"log": ["shaky"]}
 
-        builder = StateGraph(Log)
+        builder: Any = StateGraph(Log)
         builder.add_node("steady", steady)
         builder.add_node("shaky", shaky)
         builder.add_edge(START, "steady")
@@ -194,12 +180,12 @@ def test_a_subgraph_keeps_its_own_checkpoints_and_can_be_asked(saver):
     def ask(state: Log) -> dict[str, Any]:
         return {"log": [f"inside {interrupt('go on?')}"]}
 
-    inner = StateGraph(Log)
+    inner: Any = StateGraph(Log)
     inner.add_node("before", lambda state: {"log": ["before"]})
     inner.add_node("ask", ask)
     inner.add_edge(START, "before")
     inner.add_edge("before", "ask")
-    outer = StateGraph(Log)
+    outer: Any = StateGraph(Log)
     outer.add_node("inner", inner.compile())
     outer.add_edge(START, "inner")
     graph = outer.compile(checkpointer=saver)
@@ -213,7 +199,7 @@ def test_a_subgraph_keeps_its_own_checkpoints_and_can_be_asked(saver):
 
 
 def test_a_graph_that_loops_until_it_is_done_keeps_each_step(saver):
-    builder = StateGraph(Log)
+    builder: Any = StateGraph(Log)
     builder.add_node("again", lambda state: {"log": [str(len(state["log"]))]})
     builder.add_edge(START, "again")
     builder.add_conditional_edges("again", lambda state: END if len(state["log"]) > 5 else "again")

@@ -227,7 +227,7 @@ def test_a_url_is_opened_and_closed(tmp_path):
     with ClewSaver(f"sqlite:///{tmp_path}/agent.db") as saver:
         chat(saver).invoke(say("one"), config())
     with pytest.raises(clew.StorageError, match="closed"):
-        saver.get_tuple(config())  # type: ignore[arg-type]
+        saver.get_tuple(config())
 
 
 def test_a_checkpointer_that_is_given_stays_open(tmp_path):

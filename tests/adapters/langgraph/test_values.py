@@ -15,6 +15,7 @@ import pydantic
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
 from langgraph.graph import START, StateGraph
@@ -72,7 +73,7 @@ USERS: dict[str, Any] = {
 }
 
 
-def put(saver: ClewSaver, values: dict[str, Any], parent: Any = None, number: int = 1) -> Any:
+def put(saver: BaseCheckpointSaver[Any], values: dict[str, Any], parent: Any = None, number: int = 1) -> Any:
     versions: Any = dict.fromkeys(values, number)
     checkpoint: Any = {
         "v": 4,
@@ -83,11 +84,11 @@ def put(saver: ClewSaver, values: dict[str, Any], parent: Any = None, number: in
         "versions_seen": {},
         "updated_channels": None,
     }
-    return saver.put(parent or config(checkpoint_ns=""), checkpoint, {"source": "loop", "step": number}, versions)  # type: ignore[arg-type]
+    return saver.put(parent or config(checkpoint_ns=""), checkpoint, {"source": "loop", "step": number}, versions)
 
 
 def get(saver: ClewSaver) -> dict[str, Any]:
-    found = saver.get_tuple(config())  # type: ignore[arg-type]
+    found = saver.get_tuple(config())
     assert found is not None
     return found.checkpoint["channel_values"]
 
@@ -142,7 +143,7 @@ def test_what_can_t_be_saved_is_refused_by_name_before_anything_is_written(saver
 def test_unknown_metadata_is_kept(saver):
     checkpoint: Any = {"id": "1f000000-0000-6000-8000-000000000000", "channel_values": {}, "channel_versions": {}}
     told: Any = {"source": "loop", "step": 3, "mine": {"deep": [1, (2,)]}, "flag": True}
-    saver.put(config(checkpoint_ns="", color="red"), {**checkpoint, "ts": "", "v": 4, "versions_seen": {}}, told, {})  # type: ignore[arg-type]
+    saver.put(config(checkpoint_ns="", color="red"), {**checkpoint, "ts": "", "v": 4, "versions_seen": {}}, told, {})
     found = saver.get_tuple(config())
     assert found.metadata == {**told, "color": "red", "parents": {}}
     assert saver.checkpointer.list_checkpoints("t", where={"mine": {"deep": [1, (2,)]}, "color": "red"})
@@ -191,7 +192,7 @@ def test_a_custom_type_in_a_list_is_serialized_once(checkpointer):
     put(saver, {"points": [*points, Point(7, 7)]}, first, 2)
     assert get(saver)["points"] == [*points, Point(7, 7)]
     points[3].x = 99
-    found = saver.get_tuple(config())
+    found: Any = saver.get_tuple(config())
     put(saver, {"points": points}, found.config, 3)
     assert get(saver)["points"] == points
 
@@ -200,7 +201,7 @@ def test_a_graph_with_a_state_of_its_own_types_works(checkpointer):
     class State(TypedDict):
         models: Annotated[list[Model], operator.add]
 
-    builder = StateGraph(State)
+    builder: Any = StateGraph(State)
     builder.add_node("add", lambda state: {"models": [Model(name=str(len(state["models"])))]})
     builder.add_edge(START, "add")
     graph = builder.compile(checkpointer=ClewSaver(checkpointer, allow=MINE))
