@@ -18,6 +18,7 @@ import clew
 from clew.adapters.langgraph import ClewSaver
 from tests.adapters.langgraph.support import SyncSaver, chat, config, say
 from tests.adapters.langgraph.test_values import put
+from tests.checkpointer.support import python
 
 
 def test_every_method_of_a_saver_is_there_sync_and_async():
@@ -27,6 +28,20 @@ def test_every_method_of_a_saver_is_there_sync_and_async():
     for name in asked - {"get_next_version"}:
         ours, theirs = (inspect.signature(getattr(cls, name)) for cls in (ClewSaver, BaseCheckpointSaver))
         assert list(ours.parameters) == list(theirs.parameters), name
+
+
+def test_without_langgraph_the_error_names_the_extra():
+    script = """
+import sys
+import clew, clew.cli.app
+assert not [name for name in sys.modules if name.startswith(("langgraph", "langchain"))]
+sys.modules["langgraph.checkpoint.base"] = None
+try:
+    import clew.adapters.langgraph
+except clew.MissingExtraError as error:
+    print(error)
+"""
+    assert "pip install 'clew[langgraph]'" in python(script)
 
 
 def test_the_sync_bridge_covers_every_async_method_that_the_suite_calls():

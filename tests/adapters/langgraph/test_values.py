@@ -117,6 +117,15 @@ def test_what_nobody_allowed_comes_back_as_plain_data(checkpointer):
     }
 
 
+def test_a_graph_that_knows_its_types_may_allow_them(checkpointer):
+    saver = ClewSaver(checkpointer)
+    put(saver, {"point": Point(1, 2)})
+    clone = saver.with_allowlist([(Point.__module__, "Point")])
+    assert isinstance(clone, ClewSaver)
+    assert get(clone)["point"] == Point(1, 2)
+    assert get(saver)["point"] == {"x": 1, "y": 2}
+
+
 def test_data_that_names_a_function_does_not_call_it(saver, tmp_path):
     named = ormsgpack.packb(("os", "mkdir", str(tmp_path / "made")))
     evil = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, named))

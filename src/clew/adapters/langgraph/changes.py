@@ -114,14 +114,13 @@ def new_elements(parent: Known | None, found: Changes, name: str, value: Any) ->
     """The elements of a changed list, with their places, that its parent does not have like this."""
     if type(value) is not list or (name not in found.set and name not in found.append):
         return []
-    numbered = list(enumerate(value))
+    if kept := found.kept.get(name):
+        return list(enumerate(value[kept:], kept))
     before = parent.dumps.get(name) if parent else None
-    if name in found.kept:
-        return numbered[found.kept[name] :]
     if before is None or name not in found.dumps:
-        return numbered
-    old = set(_items(before[1]))
-    return [each for each, item in zip(numbered, _items(found.dumps[name][1]), strict=True) if item not in old]
+        return list(enumerate(value))
+    old, new = set(_items(before[1])), _items(found.dumps[name][1])
+    return [(at, value[at]) for at, item in enumerate(new) if item not in old]
 
 
 def _items(packed: bytes) -> list[bytes]:
