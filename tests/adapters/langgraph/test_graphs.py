@@ -215,6 +215,16 @@ def test_a_state_that_clew_saved_is_where_a_graph_goes_on(checkpointer):
     assert texts(graph.invoke(say("one"), config())) == ["from elsewhere", "one", "answer to one"]
 
 
+@pytest.mark.parametrize("state", [["a list"], {1: "numbers"}, 7, None])
+def test_a_state_that_has_no_channels_is_an_empty_one(checkpointer, state):
+    checkpointer.put_state("t", state)
+    saver = ClewSaver(checkpointer)
+    assert [each.checkpoint["channel_values"] for each in saver.list(None)] == [{}]
+    assert texts(chat(saver).invoke(say("one"), config())) == ["one", "answer to one"]
+    saver.prune(["t"])
+    assert checkpointer.size("t") == 1
+
+
 def test_many_threads_at_once_do_not_meet(store):
     async def converse() -> list[Any]:
         graph = chat(ClewSaver(store.open()))

@@ -36,7 +36,8 @@ def channel_of(field: str) -> str:
 
 def graph_checkpoint(found: Checkpoint, serde: SerializerProtocol) -> Any:
     """The checkpoint as LangGraph knows it."""
-    state = found.state if isinstance(found.state, dict) else {}
+    # One saved without LangGraph may be anything; what is no field can't be a channel.
+    state = found.state if isinstance(found.state, dict) and all(isinstance(name, str) for name in found.state) else {}
     values = {channel_of(name): loaded(value, serde) for name, value in state.items() if name != BOOK}
     book = state.get(BOOK)
     if book is None:

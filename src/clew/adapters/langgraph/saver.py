@@ -25,7 +25,6 @@ from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dum
 from clew.adapters.langgraph.layout import (
     BOOK,
     book_of,
-    channel_of,
     field_of,
     fields_of,
     graph_checkpoint,
@@ -102,7 +101,7 @@ class ClewSaver(SyncTwins):
             if name in checkpoint["channel_versions"]
         }
         described: dict[str, Any] = {
-            "step": told.get("step"),
+            "step": step if isinstance(step := told.get("step"), int) else None,
             "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
             "on_conflict": self._choice(config, parent_id),
             "new_id": checkpoint["id"],
@@ -222,7 +221,7 @@ class ClewSaver(SyncTwins):
             if type(value) is list and (packed := dump(value)) is not None
         }
         known = Known(checkpoint_id=found.checkpoint_id, channels=frozenset(values), dumps=dumps)
-        if BOOK in found.state:
+        if isinstance(found.state, dict) and BOOK in found.state:
             self._memory.put((source["thread_id"], source["checkpoint_ns"]), known)
         return made
 
@@ -268,7 +267,8 @@ class ClewSaver(SyncTwins):
                 older_than = before_id
         wanted = source.get("checkpoint_id")
         while limit is None or limit > 0:
-            page = await self.checkpointer.aget_history(source, PAGE, before=mark, where=filter, namespaces=namespaces)
+            size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
+            page = await self.checkpointer.aget_history(source, size, before=mark, where=filter, namespaces=namespaces)
             for found in page:
                 if older_than is not None and outer_id(found.checkpoint_id) >= older_than:
                     continue
@@ -277,7 +277,7 @@ class ClewSaver(SyncTwins):
                     limit = None if limit is None else limit - 1
                     if limit == 0:
                         return
-            if len(page) < PAGE:
+            if len(page) < size:
                 return
             mark = page[-1].checkpoint_id
 
@@ -382,7 +382,7 @@ class ClewSaver(SyncTwins):
                 if found is None:
                     break
                 needed.add((namespace, found.checkpoint_id))
-                waiting -= {channel_of(name) for name in found.state}
+                waiting -= graph_checkpoint(found, self.serde)["channel_values"].keys()
                 if found.metadata.parent_id is None:
                     break
                 source = {**source, "checkpoint_id": found.metadata.parent_id}
