@@ -9,14 +9,17 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+# The two distributions of Agentflow, and where pyenv keeps Pythons that are new enough for them.
+AGENTFLOW := 10xscale-agentflow 10xgraph
+AGENTFLOW_PYTHONS := $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[2-9]*/bin/python)
 ARGS ?=
 PYTHON ?=
 
 .PHONY: help
 help: ## show this list
 	@echo "usage: make <target> [ARGS=\"...\"]"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do \
-	    printf '%-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do \
+	    printf '%-15s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing is lost
@@ -25,6 +28,35 @@ demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing 
 .PHONY: test
 test: .venv/.dev ## run the tests
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+.PHONY: test-agentflow
+test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.12 or newer, in environments of their own
+	@set -e; found=; \
+	for python in $(PYTHON) python3.13 python3.12 python3.14 $(AGENTFLOW_PYTHONS); do \
+	    if "$$python" -c 'import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then \
+	        found=$$python; break; \
+	    fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "************************************************************************" >&2; \
+	    echo "** THE AGENTFLOW ADAPTER WAS NOT TESTED: Agentflow needs Python 3.12 or newer," >&2; \
+	    echo "** and there is none on the PATH or among pyenv's. Install one, or name it:" >&2; \
+	    echo "** make test-agentflow PYTHON=/path/to/python3.12" >&2; \
+	    echo "************************************************************************" >&2; \
+	    exit 0; \
+	fi; \
+	for distribution in $(AGENTFLOW); do \
+	    place=.venv-agentflow/$$distribution; \
+	    if [ "$$("$$place/bin/python" -c pass 2>/dev/null && cat "$$place/.place" 2>/dev/null)" != "$(CURDIR)" ] \
+	        || [ pyproject.toml -nt "$$place/.place" ]; then \
+	        echo "Setting up $$place with $$("$$found" --version) (once)..."; \
+	        "$$found" -m venv --clear "$$place"; \
+	        "$$place/bin/python" -m pip --disable-pip-version-check -qq install -e '.[test]' "$$distribution>=0.10"; \
+	        printf '%s\n' '$(CURDIR)' > "$$place/.place"; \
+	    fi; \
+	    echo "== $$distribution on $$("$$place/bin/python" --version)"; \
+	    "$$place/bin/python" -m pytest -q -n auto tests/adapters/agentflow tests/adapters/injection $(ARGS); \
+	done
 
 .PHONY: check
 check: lint test ## format, lint, types, import contract and tests: what CI runs
@@ -47,7 +79,7 @@ bench: .venv/.dev ## run the benchmarks
 
 .PHONY: clean
 clean: ## take away .venv and everything else that was made
-	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-agentflow build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.

@@ -1,0 +1,385 @@
+"""Agentflow's checkpointer on any Clew store."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from typing_extensions import TypeVar
+
+from clew.adapters.agentflow import ledger
+from clew.adapters.agentflow.cache import TimedValues
+from clew.adapters.agentflow.framework import (
+    DEFAULT_ANONYMOUS_USER_ID,
+    RESUME_AFTER_NODE_KEY,
+    STATE_FORMAT_VERSION,
+    STATE_META_KEY,
+    AgentState,
+    BaseCheckpointer,
+    Message,
+    StopRequestStatus,
+    ThreadInfo,
+)
+from clew.adapters.agentflow.plain import plain, recorded, restored
+from clew.checkpointer import base
+from clew.checkpointer.blocking import blocking
+from clew.clock import SYSTEM_CLOCK, Clock
+from clew.errors import ConfigError, ThreadDeletedError
+from clew.factory import connect
+from clew.model.config import ANY_USER
+from clew.model.thread import ThreadInfo as Thread
+
+StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
+
+_REMEMBERED: Final = 1_000
+
+
+class _Known(NamedTuple):
+    """How far a run had got, and which messages its state had: all of them are in the thread's record, too."""
+
+    run_id: str | None
+    progress: Mapping[str, Any]
+    messages: frozenset[str | int]
+    is_deleted: bool = False
+
+
+class ClewCheckpointer(BaseCheckpointer[StateT]):
+    """Keeps Agentflow's states, messages and threads in `store`, as ordinary Clew threads.
+
+    `store` is a checkpointer such as `clew.connect()` gives, which stays the caller's to release, or a URL to connect to.
+    With `record_messages=False`, the messages of a run are kept in its state only, and not in the thread's searchable record.
+
+    Every thread answers only to its `user_id`; a config without one stands for "anonymous", as in the graph. Errors are
+    those of Clew.
+    """
+
+    def __init__(
+        self, store: base.BaseCheckpointer | str, *, record_messages: bool = True, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.store = connect(store) if isinstance(store, str) else store
+        if not isinstance(self.store, base.BaseCheckpointer):
+            raise ConfigError(f"ClewCheckpointer takes a Clew checkpointer or a URL, not {type(store).__name__}")
+        self._owns_store = isinstance(store, str)
+        self._record_messages = record_messages
+        self._cache = TimedValues(self.store, clock)
+        self._runner = self.store._runner
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        """What this object saved or loaded last, by thread and user."""
+
+    # -- Lifecycle
+
+    async def asetup(self) -> None:
+        """Make the store ready. Not needed: that is done by itself on first use."""
+        await self.store.asetup()
+
+    async def arelease(self) -> None:
+        """Close the store if this object opened it."""
+        if self._owns_store:
+            await self.store.arelease()
+
+    # -- State
+
+    def _encode_state(self, state: AgentState) -> dict[str, Any]:
+        header = {"format": STATE_FORMAT_VERSION, "class": type(state).__name__}
+        return {**plain(state), STATE_META_KEY: header}
+
+    def _decode_state(self, data: Any) -> StateT:
+        if not isinstance(data, Mapping) or STATE_META_KEY not in data:
+            raise ConfigError("the thread's state was not saved by Agentflow; run the graph on a thread of its own")
+        state: StateT = super()._decode_state(dict(data))
+        return state
+
+    async def aput_checkpoint(
+        self,
+        config: dict[str, Any],
+        state: StateT,
+        messages: list[Message] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> StateT:
+        """Save `state` and `messages` together, atomically, as the thread's new head; returns `state`."""
+        await self._save(config, state, self._encode_state(state), "after", messages or (), metadata)
+        return state
+
+    async def aput_state(self, config: dict[str, Any], state: StateT) -> StateT:
+        """Save `state` as the thread's new head; returns `state`."""
+        return await self.aput_checkpoint(config, state)
+
+    async def aget_state(self, config: dict[str, Any]) -> StateT | None:
+        """The thread's state, or `None`."""
+        head = await self.store.aget_checkpoint(_address(config))
+        if head is None:
+            # The graph reads while it runs, and would take this for a thread to begin.
+            self._thread_is_gone(config)
+            self._check_not_deleted(config)
+            return None
+        state = self._decode_state(head.state)
+        self._remember(config, state, head.state)
+        if "is_stream" in config and _tools_are_done(state, head.metadata.metadata):
+            config[RESUME_AFTER_NODE_KEY] = state.execution_meta.current_node
+        return state
+
+    async def aclear_state(self, config: dict[str, Any]) -> bool:
+        """Remove all checkpoints of the thread and the results of its tools. Its messages and its description stay."""
+        await self.store.aclear_state(_address(config))
+        self._known.pop(_key(config), None)
+        return True
+
+    async def aput_state_cache(self, config: dict[str, Any], state: StateT) -> StateT:
+        """Keep `state` for the running graph; when the graph has got on with it, also as a checkpoint.
+
+        The graph names the node that comes next only here, before it runs it. What `aput_checkpoint` saves names the node
+        that is done, and whoever went on from there after a crash would run that one again. While it streams, the graph
+        saves its steps only here.
+        """
+        data = self._encode_state(state)
+        known = self._known.get(_key(config))
+        progress = data["execution_meta"]
+        wanted = config.get("durable_checkpoint_every_step", True)
+        # A request to stop comes from outside of the run: its copy of the state may be older than the head.
+        stopping = state.execution_meta.stop_current_execution == StopRequestStatus.STOP_REQUESTED
+        if wanted and not stopping and (known is None or known.progress != progress):
+            is_new = known is None or known.progress.get("current_node") != progress["current_node"]
+            await self._save(config, state, data, "before" if is_new else "after")
+        await self.store.aput_state_cache(_address(config), data)
+        return state
+
+    async def aget_state_cache(self, config: dict[str, Any]) -> StateT | None:
+        """The state that the running graph keeps in this process; `None` if any process has saved the thread since."""
+        data = await self.store.aget_state_cache(_address(config))
+        return None if data is None else self._decode_state(data)
+
+    async def _save(
+        self,
+        config: dict[str, Any],
+        state: StateT,
+        data: dict[str, Any],
+        saved: str,
+        messages: Iterable[Message] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Save the state, with the messages that are new in it, and `messages`: the graph hands over only some."""
+        self._check_not_deleted(config)
+        said: dict[str | int, Message] = {}
+        if self._record_messages:
+            known = self._known.get(_key(config))
+            old = known.messages if known is not None else frozenset()
+            said = {each.message_id: each for each in state.context if each.message_id not in old}
+            said |= {each.message_id: each for each in messages}
+        progress = state.execution_meta
+        await self.store.aput_checkpoint(
+            _address(config),
+            data,
+            messages=[recorded(message, metadata) for message in said.values()],
+            node_name=progress.current_node,
+            step=progress.step,
+            metadata={"status": progress.status.value, "saved": saved},
+        )
+        self._remember(config, state, data)
+
+    def _remember(self, config: dict[str, Any], state: StateT, data: Mapping[str, Any]) -> None:
+        key, run_id = _key(config), _address(config)["run_id"]
+        if run_id is None and key in self._known:
+            # Somebody who only looks: the run that this belongs to goes on.
+            run_id = self._known[key].run_id
+        self._known[key] = _Known(
+            run_id=run_id,
+            progress=data["execution_meta"],
+            messages=frozenset(each.message_id for each in state.context),
+        )
+        self._known.move_to_end(key)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def _thread_is_gone(self, config: dict[str, Any]) -> None:
+        known = self._known.get(_key(config))
+        if known is not None:
+            self._known[_key(config)] = _Known(known.run_id, {}, frozenset(), is_deleted=True)
+
+    def _check_not_deleted(self, config: dict[str, Any]) -> None:
+        """That the run is not one whose thread was deleted under it: it must not bring the thread back."""
+        known, run_id = self._known.get(_key(config)), _address(config)["run_id"]
+        if known is not None and known.is_deleted and run_id is not None and known.run_id == run_id:
+            thread_id = _address(config)["thread_id"]
+            message = f"thread {thread_id!r} was deleted during run {run_id!r}; to begin it anew, start another run"
+            raise ThreadDeletedError(message, thread_id=thread_id)
+
+    # -- Shared cache and stop requests
+
+    def _stop_request_key(self, config: dict[str, Any]) -> str:
+        # Not joined with a colon, as thread "a" of user "b:c" is not thread "a:b" of user "c".
+        return json.dumps(_key(config))
+
+    async def aput_cache_value(self, namespace: str, key: str, value: Any, ttl_seconds: int | None = None) -> Any:
+        """Keep `value` for `ttl_seconds`, or for good, for all processes on this store; returns it."""
+        await self._cache.put(namespace, key, value, ttl_seconds)
+        return value
+
+    async def aget_cache_value(self, namespace: str, key: str) -> Any:
+        """The value that any process put last, or `None` if there is none or its time is over."""
+        return await self._cache.get(namespace, key)
+
+    async def aclear_cache_value(self, namespace: str, key: str) -> None:
+        """Forget a value."""
+        await self._cache.clear(namespace, key)
+
+    async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
+        """The keys of a namespace whose values are not over."""
+        return [key for key in await self._cache.keys(namespace) if key.startswith(prefix or "")]
+
+    # -- Results of tools
+
+    async def aget_tool_result(self, config: dict[str, Any], tool_call_id: str) -> dict[str, Any] | None:
+        """What the tool call gave when it was run, or `None` if it was not, or in another user's thread."""
+        results = await self.store.aget_state(_address(config) | ledger.namespace(tool_call_id))
+        found = results.get(tool_call_id) if results is not None else None
+        return None if found is None else ledger.unpacked(found, self.state_type)
+
+    async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
+        """Record durably what the tool call gave, so that it is not run again after a crash."""
+        entry = {tool_call_id: ledger.packed(result)}
+        await self.store.aupdate_state(_address(config) | ledger.namespace(tool_call_id), set=entry)
+        return True
+
+    # -- Messages
+
+    async def aput_messages(
+        self, config: dict[str, Any], messages: list[Message], metadata: dict[str, Any] | None = None
+    ) -> bool:
+        """Add messages at the end of the record, all or none; one with a known id replaces that one in its place."""
+        await self.store.aput_messages(_address(config), [recorded(message) for message in messages], metadata)
+        return True
+
+    async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
+        """One message. Raises IndexError if it is not there, as Agentflow's own checkpointers do."""
+        record = await self.store.aget_message(_address(config), str(message_id))
+        if record is None:
+            raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
+        return restored(record)
+
+    async def alist_messages(
+        self,
+        config: dict[str, Any],
+        search: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+    ) -> list[Message]:
+        """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
+        records = await self.store.alist_messages(_address(config), search, offset or 0, limit)
+        return [restored(record) for record in records]
+
+    async def adelete_message(self, config: dict[str, Any], message_id: str | int) -> bool:
+        """Remove one message. Raises IndexError if it is not there."""
+        if not await self.store.adelete_message(_address(config), str(message_id)):
+            raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
+        return True
+
+    # -- Threads
+
+    async def aput_thread(self, config: dict[str, Any], thread_info: ThreadInfo) -> bool:
+        """Describe the thread. Its owner is the config's user, whoever `thread_info` names."""
+        address = _address(config)
+        known = await self.store.aget_thread(address)
+        described = Thread(
+            thread_id=address["thread_id"],
+            thread_name=thread_info.thread_name,
+            tags=known.tags if known is not None else (),
+            metadata=thread_info.metadata or {},
+            run_id=thread_info.run_id,
+        )
+        await self.store.aput_thread(address, described)
+        return True
+
+    async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
+        """The thread's description, or `None`."""
+        thread = await self.store.aget_thread(_address(config))
+        return None if thread is None else _described(thread)
+
+    async def alist_threads(
+        self,
+        config: dict[str, Any],
+        search: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+    ) -> list[ThreadInfo]:
+        """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
+        user = {"user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID)}
+        return [_described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
+
+    async def aclean_thread(self, config: dict[str, Any]) -> bool:
+        """Remove the thread with everything: states, messages, results of tools, description, stop request."""
+        await self.store.adelete_thread(_address(config))
+        self._thread_is_gone(config)
+        await self.aclear_stop_request(config)
+        return True
+
+    async def aget_thread_owner(self, thread_id: str | int) -> str | None:
+        """Whose the thread is, whoever asks; `None` if it is nobody's or there is none."""
+        thread = await self.store.aget_thread({"thread_id": str(thread_id), "user_id": ANY_USER})
+        return None if thread is None else thread.user_id
+
+    # -- Sync twins: Agentflow's own make an event loop for each call, and wait for themselves inside a running one.
+
+    setup = blocking(asetup)
+    release = blocking(arelease)
+    put_checkpoint = blocking(aput_checkpoint)
+    put_state = blocking(aput_state)
+    get_state = blocking(aget_state)
+    clear_state = blocking(aclear_state)
+    put_state_cache = blocking(aput_state_cache)
+    get_state_cache = blocking(aget_state_cache)
+    put_cache_value = blocking(aput_cache_value)
+    get_cache_value = blocking(aget_cache_value)
+    clear_cache_value = blocking(aclear_cache_value)
+    list_cache_keys = blocking(alist_cache_keys)
+    request_stop: Any = blocking(BaseCheckpointer.arequest_stop)
+    is_stop_requested: Any = blocking(BaseCheckpointer.ais_stop_requested)
+    clear_stop_request: Any = blocking(BaseCheckpointer.aclear_stop_request)
+    get_tool_result = blocking(aget_tool_result)
+    put_tool_result = blocking(aput_tool_result)
+    put_messages = blocking(aput_messages)
+    get_message = blocking(aget_message)
+    list_messages = blocking(alist_messages)
+    delete_message = blocking(adelete_message)
+    put_thread = blocking(aput_thread)
+    get_thread = blocking(aget_thread)
+    list_threads = blocking(alist_threads)
+    clean_thread = blocking(aclean_thread)
+    get_thread_owner = blocking(aget_thread_owner)
+
+
+def _address(config: dict[str, Any]) -> dict[str, Any]:
+    """Agentflow's config as Clew's: ids may be numbers there, and it holds much else."""
+    thread_id, run_id = config.get("thread_id"), config.get("run_id")
+    return {
+        "thread_id": str(thread_id) if isinstance(thread_id, int) else thread_id,
+        "user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID),
+        "run_id": None if run_id is None else str(run_id),
+    }
+
+
+def _key(config: dict[str, Any]) -> tuple[str, str]:
+    address = _address(config)
+    return str(address["thread_id"]), str(address["user_id"])
+
+
+def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
+    """Whether the run ended, by a crash, after a node that ran tools and before the next one was named.
+
+    Running that node again would find no calls any more, and fail each time. Any other node may have chosen itself what comes
+    next, so it is run again.
+    """
+    last = state.context[-1] if state.context else None
+    return state.is_running() and metadata.get("saved") == "after" and last is not None and last.role == "tool"
+
+
+def _described(thread: Thread) -> ThreadInfo:
+    return ThreadInfo(
+        thread_id=thread.thread_id,
+        thread_name=thread.thread_name,
+        user_id=thread.user_id,
+        metadata=dict(thread.metadata),
+        updated_at=thread.updated_at,
+        run_id=thread.run_id,
+    )

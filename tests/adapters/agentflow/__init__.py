@@ -1,0 +1,1 @@
+"""Agentflow: real graphs, on every storage. `make test-agentflow` runs these with a Python that it supports."""

@@ -1,0 +1,1 @@
+"""Checkpointers by dependency injection."""
