@@ -12,6 +12,8 @@ from tests.checkpointer.support import MemoryStore, PostgresStore, RedisStore, S
 LOCAL = [pytest.param(MemoryStore, id="memory"), pytest.param(SQLiteStore, id="sqlite")]
 REMOTE = [pytest.param(PostgresStore, id="postgres"), pytest.param(RedisStore, id="redis")]
 STORES = LOCAL + REMOTE
+SHARED = [*LOCAL[1:], *REMOTE]
+"""Those that several processes can use at once."""
 
 
 @pytest.fixture(params=STORES)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import asyncpg
 import redis
@@ -31,6 +32,8 @@ class Store:
     """A place that outlives its checkpointers. Opening it twice is what two processes do."""
 
     path: Path
+    url: str
+    """Where another process finds it, if it can."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "clew.db"
@@ -63,11 +66,16 @@ class SQLiteStore(Store):
     def storage(self) -> Storage:
         return SQLiteStorage(self.path)
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.url = f"sqlite:///{self.path}"
+
 
 class PostgresStore(Store):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.schema = f"{directory.parent.name}/{directory.name}"[-63:]
+        self.url = f"{shared_postgres()}?{urlencode({'schema': self.schema})}"
 
     def storage(self) -> Storage:
         return PgStorage(shared_postgres(), schema=self.schema, pool_config={"max_size": 4})
@@ -86,6 +94,7 @@ class RedisStore(Store):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.prefix = f"{directory.parent.name}/{directory.name}"
+        self.url = f"{shared_redis()}?{urlencode({'prefix': self.prefix})}"
 
     def storage(self) -> Storage:
         return RedisStorage(shared_redis(), prefix=self.prefix, pool_size=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,17 @@ import clew
 from clew.adapters.agentflow import ClewCheckpointer
 from tests.adapters.agentflow.support import line, talking, texts
 from tests.adapters.agentflow.worker import CONFIG
+from tests.checkpointer.conftest import SHARED
 from tests.checkpointer.support import run
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=SHARED)
 def url(request, tmp_path):
-    """Each storage that processes can share."""
-    return f"sqlite:///{tmp_path / 'clew.db'}"
+    with closing(request.param(tmp_path)) as store:
+        yield store.url
 
 
 @contextmanager
