@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import os
 import time
+from base64 import b32hexencode
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
-_random: list[bytes] = []
-# A child process must not draw what its parent is going to draw.
-os.register_at_fork(after_in_child=_random.clear)
+_STANDARD = bytes.maketrans(b"0123456789ABCDEFGHIJKLMNOPQRSTUV", _ALPHABET.encode())
+_random: list[str] = []
+_moment = 0, ""
+if hasattr(os, "register_at_fork"):
+    # A child process must not draw what its parent is going to draw.
+    os.register_at_fork(after_in_child=_random.clear)
 
 
 def new_id() -> str:
-    """A new id: 48 bits of milliseconds, then 52 random bits, in base 32 without look-alike letters."""
+    """A new id: 48 bits of milliseconds, then 50 random bits, in base 32 without look-alike letters."""
+    global _moment
     try:
         drawn = _random.pop()
     except IndexError:
-        pool = os.urandom(7 * 64)
-        _random.extend([pool[at : at + 7] for at in range(0, len(pool), 7)])
-        drawn = _random.pop()
-    value = (time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 52 | int.from_bytes(drawn, "big") >> 4
-    pairs = _PAIRS
-    return "".join([pairs[value >> shift & 0x3FF] for shift in _SHIFTS])
+        text = b32hexencode(os.urandom(10 * 64)).translate(_STANDARD).decode()
+        _random.extend([text[at : at + 10] for at in range(10, len(text) - 9, 10)])
+        drawn = text[:10]
+    now = time.time_ns() // 1_000_000
+    moment, spelled = _moment
+    if now != moment:
+        spelled = _spelled(now)
+        _moment = now, spelled
+    return spelled + drawn
 
 
-_SHIFTS = range(90, -1, -10)
+def _spelled(milliseconds: int) -> str:
+    """Ten characters for 48 bits, which sort like the numbers."""
+    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 2
+    return "".join([_ALPHABET[value >> shift & 0x1F] for shift in range(45, -1, -5)])

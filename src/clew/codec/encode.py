@@ -143,10 +143,11 @@ class Encoding:
         """A list (or a tuple, a set, …) cut into values, those of the memo kept where it agrees."""
         if memo is None or memo.container != container:
             memo = _NOTHING
-        old = memo.packed[memo.start :]
+        # A view: to copy a megabyte costs as much as to compare it, and more in page faults.
+        old = memoryview(memo.packed)[memo.start :]
         if item.startswith(old, start):
             return self._grown(container, count, start, item, memo, len(old))
-        low, high, tail, middle = _kept(memo, old, item, start, count)
+        low, high, tail, middle = _kept(memo, bytes(old), item, start, count)
         fresh = self._cut(self._parts(middle))
         numbers = [*memo.numbers[low:high], *fresh.numbers, *memo.numbers[tail:]]
         ends = _spliced(memo.ends, low, high, fresh.lengths, tail)

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from clew.errors import StorageError
 
@@ -31,14 +32,14 @@ class PerLoop(Generic[T]):
         """`drop`, if it can be done, lets go of one without its loop, which ended without a word."""
         self._name = name
         self._open_one, self._close_one, self._drop_one = open, close, drop
-        self._pid = os.getpid()
         self._homes: dict[asyncio.AbstractEventLoop, _Home[T]] = {}
         self._closed = False
+        _everywhere.add(self)
 
     async def get(self) -> T:
         """The running loop's own. Raises StorageError once closed, and whatever opening it raises."""
         home = self._homes.get(asyncio.get_running_loop())
-        if home is None or self._pid != os.getpid():
+        if home is None:
             home = await self._settle()
         opened = home.opened()
         if opened is not None:
@@ -55,9 +56,6 @@ class PerLoop(Generic[T]):
     async def _settle(self) -> _Home[T]:
         if self._closed:
             raise StorageError(f"the storage of {self._name} was closed; make a new one")
-        if self._pid != os.getpid():
-            _left_behind.append(self._homes)
-            self._homes, self._pid = {}, os.getpid()
         for loop in [loop for loop in self._homes if loop.is_closed()]:
             self._drop(loop)
         loop = asyncio.get_running_loop()
@@ -91,8 +89,6 @@ class PerLoop(Generic[T]):
     async def close(self) -> None:
         """Close what all loops have. Closing twice is fine; in a child process, the parent's is not touched."""
         self._closed = True
-        if self._pid != os.getpid():
-            return
         here = asyncio.get_running_loop()
         for loop, home in list(self._homes.items()):
             if loop is here:
@@ -102,11 +98,28 @@ class PerLoop(Generic[T]):
             else:
                 self._drop(loop)
 
+    def begin_anew(self) -> None:
+        """Leave what is there alone: this is a child process now, and it is the parent's."""
+        _left_behind.append(self._homes)
+        self._homes = {}
+
     def _drop(self, loop: asyncio.AbstractEventLoop) -> None:
         home = self._homes.pop(loop)
         _left_behind.append(home)
         if self._drop_one is not None and (opened := home.opened()) is not None:
             self._drop_one(opened)
+
+
+_everywhere: WeakSet[PerLoop[Any]] = WeakSet()
+
+
+def _after_fork() -> None:
+    for each in _everywhere:
+        each.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Home(Generic[T]):

@@ -32,6 +32,8 @@ from clew.storage.redis.scripts import LIST, THREAD, UNLIST, Script
 
 AHEAD = timedelta(seconds=60)
 """How far ahead of a thread's activity its bound is set at most."""
+AT_LEAST = timedelta(seconds=2)
+"""And at least, once the thread was active a second time."""
 _REMEMBERED = 100_000
 _CHANCE = 64
 _SPARE = 32
@@ -74,7 +76,7 @@ class Listed:
         known = self._known.get(thread_id)
         if known is not None and known.incarnation == standing.incarnation and active > digits_time(known.active):
             # Twice as far as it came since: few entries are made of a busy thread, and a quiet one's bound is close.
-            until += min(AHEAD, 2 * (active - digits_time(known.active)))
+            until += min(AHEAD, max(AT_LEAST, 2 * (active - digits_time(known.active))))
         await caller.call_all(self.calls(thread_id, owner_name(standing.owner), until))
         if len(self._known) >= _REMEMBERED:
             for old in list(self._known)[: _REMEMBERED // 2]:

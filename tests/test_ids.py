@@ -1,0 +1,21 @@
+"""Ids are unique, of one length, and nearly sorted by when they were made."""
+
+from __future__ import annotations
+
+from clew.ids import new_id
+
+
+def test_ids_are_unique_and_of_one_length():
+    made = [new_id() for _ in range(5000)]
+    assert len(set(made)) == 5000
+    assert {len(each) for each in made} == {20}
+    assert set("".join(made)) <= set("0123456789abcdefghjkmnpqrstvwxyz")
+
+
+def test_ids_made_later_sort_later():
+    made = [new_id()[:10] for _ in range(5000)]
+    assert made == sorted(made)
+
+
+def test_an_id_sorts_after_those_that_were_made_before_the_spelling_of_times_was_settled():
+    assert new_id() > "06gy3a8krjdaj8qvqyz2"
