@@ -66,6 +66,7 @@ class Saving(Core):
         new: NewCheckpoint,
         *,
         messages: tuple[MessageRecord, ...] = (),
+        remove: Removal | None = None,
         log: Basis | None = None,
     ) -> Applied:
         """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout.
@@ -85,6 +86,7 @@ class Saving(Core):
                 at=at,
                 basis=index.basis if index is not None else None,
                 fence=held_token(self, address.thread_id),
+                remove=remove,
                 values=encoded.row,
                 checkpoint=replace(new, size=encoded.size, body=encoded.body, covers=encoded.covers),
                 messages=messages,

@@ -62,13 +62,14 @@ class StateMethods(Saving):
         set: Mapping[str, Any] | None = None,
         append: Mapping[str, Iterable[Any]] | None = None,
         remove: Iterable[str] = (),
+        messages: Sequence[Message | Mapping[str, Any]] = (),
     ) -> Checkpoint:
         """A new checkpoint from the head with some fields changed, at the cost of the change, whatever the state's size.
 
         `set` replaces fields, `append` adds to the end of lists (a missing one is begun), `remove` takes fields away
-        (a missing one is none). The rest is neither loaded nor encoded, so the returned checkpoint's state is
-        `clew.NOT_LOADED`. If another writer moves the head meanwhile, the change is made to the new head;
-        with `checkpoint_id` in the config, it is made to that checkpoint.
+        (a missing one is none), `messages` go to the conversation record with it, atomically. The rest is neither loaded
+        nor encoded, so the returned checkpoint's state is `clew.NOT_LOADED`. If another writer moves the head meanwhile,
+        the change is made to the new head; with `checkpoint_id` in the config, it is made to that checkpoint.
         """
         address = read_config(config)
         edited = partial(
@@ -78,6 +79,7 @@ class StateMethods(Saving):
             remove=[remove] if isinstance(remove, str) else list(remove),
         )
         new = self._new_checkpoint(address, parent=None, on_conflict="branch" if address.checkpoint_id else "reject")
+        records = message_records(self._codec, messages, None, address.run_id)
         known = self._known_view(address)
         for _ in range(STALE_ATTEMPTS):
             found = known or await self._view_to_edit(address)
@@ -85,7 +87,7 @@ class StateMethods(Saving):
             try:
                 body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view else (None, ())
                 new = replace(new, parent=view.checkpoint_id if view is not None else None)
-                applied = await self._save(address, partial(edited, body, rows), new, log=log)
+                applied = await self._save(address, partial(edited, body, rows), new, messages=records, log=log)
                 return self._checkpoint(address, new, applied, NOT_LOADED)
             except OldViewError:
                 known = None
@@ -108,6 +110,7 @@ class StateMethods(Saving):
         state: Any,
         *,
         messages: Sequence[Message | Mapping[str, Any]] = (),
+        remove_messages: Iterable[str] = (),
         node_name: str | None = None,
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -115,6 +118,7 @@ class StateMethods(Saving):
     ) -> Checkpoint:
         """Save `state` and `messages` together, atomically, as the thread's new head.
 
+        `remove_messages` are ids of messages that go in the same moment (one that is not there is none).
         With `checkpoint_id` in the config ("I started from this one"), and if the head has moved since,
         `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError.
         """
@@ -131,8 +135,11 @@ class StateMethods(Saving):
             metadata=metadata,
         )
         records = message_records(self._codec, messages, None, address.run_id)
+        gone = _checked_ids(remove_messages, "remove_messages")
         encode = partial(self._codec.encode, state, namespace=address.namespace)
-        return self._checkpoint(address, new, await self._save(address, encode, new, messages=records), state)
+        remove = Removal(messages=gone) if gone else None
+        applied = await self._save(address, encode, new, messages=records, remove=remove)
+        return self._checkpoint(address, new, applied, state)
 
     async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
         """The head, or the checkpoint that the config's `checkpoint_id` names; `None` if it is not there."""
@@ -209,6 +216,12 @@ def _checked_changes(changes: Mapping[str, Any] | None, name: str) -> dict[str, 
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigError(f"{name} must be a mapping of fields, not {type(changes).__name__}")
     return dict(changes or {})
+
+
+def _checked_ids(ids: Iterable[str], name: str) -> tuple[str, ...]:
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise ConfigError(f"{name} must be a list of ids, not one {type(ids).__name__}")
+    return tuple([checked_text(f"{name}[{at}]", each) for at, each in enumerate(ids)])
 
 
 def _checked_items(items: Iterable[Any], name: str) -> list[Any]:
