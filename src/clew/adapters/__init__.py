@@ -1,1 +1,1 @@
-"""Clew inside the frameworks that people already run; each adapter needs only its own extra."""
+"""Adapters: Clew under the frameworks that people already run. Each needs its own extra and nothing of the others."""

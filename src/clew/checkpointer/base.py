@@ -6,7 +6,9 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
+from clew.checkpointer.attachments import AttachmentMethods
 from clew.checkpointer.blocking import blocking
+from clew.checkpointer.copying import CopyMethods
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.messages import MessageMethods
 from clew.checkpointer.operations import OperationMethods
@@ -17,7 +19,16 @@ from clew.storage.offload import inline
 from clew.storage.protocol import Storage
 
 
-class BaseCheckpointer(StateMethods, TravelMethods, MessageMethods, ThreadMethods, LeaseMethods, OperationMethods):
+class BaseCheckpointer(
+    StateMethods,
+    AttachmentMethods,
+    TravelMethods,
+    CopyMethods,
+    MessageMethods,
+    ThreadMethods,
+    LeaseMethods,
+    OperationMethods,
+):
     """Durable session memory over any storage.
 
     One object serves async code, sync code, several threads and several event loops. Every async method `aX` has the sync

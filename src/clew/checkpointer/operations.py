@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from clew.codec.rows import OpenRows
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
-from clew.model.config import ANY_USER, Address, Config, User, read_config, user_of
+from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, user_of
 from clew.model.message import Message, folded
 from clew.model.queries import MessageQuery, ThreadQuery
 from clew.model.records import CheckpointRecord
@@ -70,18 +70,23 @@ class OperationMethods(Sweeping):
         policy: RetentionPolicy,
         *,
         config: Config | str | None = None,
+        keep: Collection[tuple[str, str]] = (),
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CleanupReport:
         """Remove the checkpoints that `policy` lets go, of all threads or of one, and the values that only they needed.
 
-        With `dry_run` nothing is removed; the report says what would be.
+        Those in `keep`, by namespace and id, stay whatever the policy says. With `dry_run` nothing is removed; the report
+        says what would be.
         """
         if not isinstance(policy, RetentionPolicy):
             raise ConfigError(f"acleanup takes a clew.RetentionPolicy, not {type(policy).__name__}")
         threads = checkpoints = size = 0
+        kept = frozenset(keep)
         async for record in self._each_thread(config, progress):
-            gone = due((await self._checkpoint_page(record, detail="body")).checkpoints, policy, self._clock.now())
+            page = await self._checkpoint_page(record, detail="body")
+            old = due(page.checkpoints, policy, self._clock.now())
+            gone = [each for each in old if (each.namespace, each.checkpoint_id) not in kept]
             if not gone:
                 continue
             threads += 1
@@ -96,6 +101,28 @@ class OperationMethods(Sweeping):
         if checkpoints and not dry_run:
             await self._try(self._storage.reclaim)
         return CleanupReport(threads=threads, checkpoints=checkpoints, bytes=size, dry_run=dry_run)
+
+    async def adelete_runs(
+        self, run_ids: Iterable[str], *, config: Config | str | None = None, progress: Progress | None = None
+    ) -> int:
+        """Remove every checkpoint of these runs, of all threads or of one, in all namespaces; how many there were.
+
+        Their attachments and the values that only they needed go too. Messages and threads stay.
+        """
+        if isinstance(run_ids, str):
+            raise ConfigError("adelete_runs takes a list of run ids, not one")
+        runs = [checked_text("run_id", run_id) for run_id in run_ids]
+        if not runs:
+            return 0
+        count = 0
+        async for record in self._each_thread(config, progress):
+            pages = [await self._checkpoint_page(record, detail="info", run_id=run_id) for run_id in runs]
+            names = tuple((each.namespace, each.checkpoint_id) for page in pages for each in page.checkpoints)
+            if names:
+                await self._upkeep(record, remove=Removal(checkpoints=names))
+                await self._collect(record)
+                count += len(names)
+        return count
 
     async def acompact(self, config: Config | str | None = None, *, progress: Progress | None = None) -> CompactReport:
         """Merge the value rows of all threads, or of one, into few well compressed ones, and give the space back.
@@ -185,6 +212,7 @@ class OperationMethods(Sweeping):
     stats = blocking(astats)
     size = blocking(asize)
     cleanup = blocking(acleanup)
+    delete_runs = blocking(adelete_runs)
     compact = blocking(acompact)
     repair = blocking(arepair)
     erase_user = blocking(aerase_user)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from clew.model.checkpoint import Checkpoint, CheckpointMetadata
 from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import ANY_USER, Address
 from clew.model.queries import CheckpointPage, CheckpointQuery, Detail, ValueQuery
-from clew.model.records import Basis, CheckpointRecord, MessageRecord, ValueRow
+from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ValueRow
 from clew.storage.offload import inline
 from clew.storage.protocol import StaleBasisError
 from clew.upkeep.compaction import MERGE_FROM, rows_to_merge, small_rows_at_the_end
@@ -43,10 +44,11 @@ class Saving(Core):
         node_name: str | None = None,
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
+        checkpoint_id: str | None = None,
     ) -> NewCheckpoint:
         """A checkpoint that has everything but its state."""
         return NewCheckpoint(
-            checkpoint_id=new_id(),
+            checkpoint_id=new_id() if checkpoint_id is None else checkpoint_id,
             namespace=address.namespace,
             parent=parent,
             on_conflict=on_conflict,
@@ -66,21 +68,25 @@ class Saving(Core):
         new: NewCheckpoint,
         *,
         messages: tuple[MessageRecord, ...] = (),
+        attachments: tuple[AttachmentRecord, ...] = (),
         remove: Removal | None = None,
         log: Basis | None = None,
+        at: datetime | None = None,
+        commit_id: str | None = None,
     ) -> Applied:
-        """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout.
+        """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout: the
+        checkpoint's own, unless the caller says otherwise, as it must where an id may be saved again.
 
         What `encode` gives may refer to values of `log`: if that is not the thread's log any more, OldViewError.
         """
-        at = self._clock.now()
+        at = at or self._clock.now()
         for _ in range(STALE_ATTEMPTS):
             index = self._hot_index(address) or await self._index_for_writing(address)
             if log is not None and (index is None or not same_log(index.basis, log)):
                 raise OldViewError
             encoded = encode(index)
             commit = Commit(
-                commit_id=new.checkpoint_id,
+                commit_id=commit_id or new.checkpoint_id,
                 thread_id=address.thread_id,
                 user=address.user,
                 at=at,
@@ -89,6 +95,7 @@ class Saving(Core):
                 remove=remove,
                 values=encoded.row,
                 checkpoint=replace(new, size=encoded.size, body=encoded.body, covers=encoded.covers),
+                attachments=attachments,
                 messages=messages,
             )
             try:
@@ -214,8 +221,6 @@ class Saving(Core):
         address: Address,
         *,
         checkpoint_id: str | None = None,
-        before: str | None = None,
-        run_id: str | None = None,
         limit: int | None = 1,
         detail: Detail = "info",
         known: str | None = None,
@@ -225,12 +230,13 @@ class Saving(Core):
             user=address.user,
             namespace=address.namespace,
             checkpoint_id=checkpoint_id,
-            before=before,
-            run_id=run_id,
             limit=limit,
             detail=detail,
             known=known,
         )
+        return await self._ask_for(address, query)
+
+    async def _ask_for(self, address: Address, query: CheckpointQuery) -> CheckpointPage:
         page = await self._try(lambda: self._storage.checkpoints(query))
         self._met(address, page.basis)
         return page

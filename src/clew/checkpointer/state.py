@@ -8,15 +8,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from clew import ids
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, too_busy
-from clew.checkpointer.records import checkpoint_info, message_records
-from clew.checkpointer.saving import OldViewError, Saving, damaged
-from clew.codec.rows import OpenRows
+from clew.checkpointer.core import STALE_ATTEMPTS, too_busy
+from clew.checkpointer.finding import Finding, Namespaces, Wanted
+from clew.checkpointer.records import message_records
+from clew.checkpointer.saving import OldViewError, damaged
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
-from clew.model.commit import HEAD, OnConflict, Removal
-from clew.model.config import Config, checked_text, read_config
+from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
+from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.message import Message
 
 
@@ -34,7 +35,7 @@ NOT_LOADED: Final = NotLoaded()
 """Stands for the state in a checkpoint that was made without loading it."""
 
 
-class StateMethods(Saving):
+class StateMethods(Finding):
     """Methods that save and load states."""
 
     async def aput_state(self, config: Config | str, state: Any) -> Any:
@@ -63,13 +64,19 @@ class StateMethods(Saving):
         append: Mapping[str, Iterable[Any]] | None = None,
         remove: Iterable[str] = (),
         messages: Sequence[Message | Mapping[str, Any]] = (),
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        on_conflict: OnConflict = "branch",
+        new_id: str | None = None,
     ) -> Checkpoint:
         """A new checkpoint from the head with some fields changed, at the cost of the change, whatever the state's size.
 
         `set` replaces fields, `append` adds to the end of lists (a missing one is begun), `remove` takes fields away
         (a missing one is none), `messages` go to the conversation record with it, atomically. The rest is neither loaded
         nor encoded, so the returned checkpoint's state is `clew.NOT_LOADED`. If another writer moves the head meanwhile,
-        the change is made to the new head; with `checkpoint_id` in the config, it is made to that checkpoint.
+        the change is made to the new head; with `checkpoint_id` in the config, it is made to that checkpoint, and
+        `on_conflict` decides as in `aput_checkpoint`, which says what the other parameters mean.
         """
         address = read_config(config)
         edited = partial(
@@ -78,8 +85,18 @@ class StateMethods(Saving):
             append={name: _checked_items(items, name) for name, items in _checked_changes(append, "append").items()},
             remove=[remove] if isinstance(remove, str) else list(remove),
         )
-        new = self._new_checkpoint(address, parent=None, on_conflict="branch" if address.checkpoint_id else "reject")
+        new = self._described_checkpoint(
+            address,
+            parent=None,
+            # Without a checkpoint to start from, a conflict is how this call finds out that the head has moved.
+            on_conflict=_checked_choice(on_conflict) if address.checkpoint_id else "reject",
+            node_name=node_name,
+            step=step,
+            metadata=metadata,
+            new_id=new_id,
+        )
         records = message_records(self._codec, messages, None, address.run_id)
+        commit_id = None if new_id is None else ids.new_id()
         known = self._known_view(address)
         for _ in range(STALE_ATTEMPTS):
             found = known or await self._view_to_edit(address)
@@ -87,7 +104,9 @@ class StateMethods(Saving):
             try:
                 body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view else (None, ())
                 new = replace(new, parent=view.checkpoint_id if view is not None else None)
-                applied = await self._save(address, partial(edited, body, rows), new, messages=records, log=log)
+                applied = await self._save(
+                    address, partial(edited, body, rows), new, messages=records, log=log, commit_id=commit_id
+                )
                 return self._checkpoint(address, new, applied, NOT_LOADED)
             except OldViewError:
                 known = None
@@ -115,30 +134,35 @@ class StateMethods(Saving):
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         on_conflict: OnConflict = "branch",
+        parent: None | TheHead = HEAD,
+        new_id: str | None = None,
     ) -> Checkpoint:
         """Save `state` and `messages` together, atomically, as the thread's new head.
 
         `remove_messages` are ids of messages that go in the same moment (one that is not there is none).
         With `checkpoint_id` in the config ("I started from this one"), and if the head has moved since,
-        `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError.
+        `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError. `parent=None` says instead that it
+        started from nothing: a beginning, and with "reject" there must be no other checkpoint in its namespace.
+
+        The new checkpoint's id is made here unless `new_id` gives one. One that the namespace has already is replaced in
+        its place: it keeps its parent and its sequence, and there is no conflict.
         """
         address = read_config(config)
-        if on_conflict not in ("branch", "reject"):
-            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
-        new = self._new_checkpoint(
+        new = self._described_checkpoint(
             address,
-            parent=address.checkpoint_id or HEAD,
-            on_conflict=on_conflict,
-            # An empty name is one, too.
-            node_name=checked_text("node_name", node_name) if node_name else _checked(node_name, str, "node_name"),
-            step=_checked_step(step),
+            parent=None if parent is None else address.checkpoint_id or HEAD,
+            on_conflict=_checked_choice(on_conflict),
+            node_name=node_name,
+            step=step,
             metadata=metadata,
+            new_id=new_id,
         )
         records = message_records(self._codec, messages, None, address.run_id)
         gone = _checked_ids(remove_messages, "remove_messages")
         encode = partial(self._codec.encode, state, namespace=address.namespace)
+        commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None
-        applied = await self._save(address, encode, new, messages=records, remove=remove)
+        applied = await self._save(address, encode, new, messages=records, remove=remove, commit_id=commit_id)
         return self._checkpoint(address, new, applied, state)
 
     async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
@@ -148,26 +172,42 @@ class StateMethods(Saving):
         return None if loaded is None else Checkpoint(metadata=self._described(address, loaded[0]), state=loaded[1])
 
     async def alist_checkpoints(
-        self, config: Config | str, *, limit: int | None = 10, before: str | None = None, run_id: str | None = None
+        self,
+        config: Config | str,
+        *,
+        limit: int | None = 10,
+        before: str | None = None,
+        run_id: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        namespaces: Namespaces = "own",
     ) -> list[CheckpointInfo]:
-        """Checkpoints of the thread, newest first, without their states. `before` is a checkpoint's id."""
-        address = read_config(config)
-        page = await self._page(
-            address,
-            limit=checked_limit(limit),
-            before=None if before is None else checked_text("before", before),
-            run_id=None if run_id is None else checked_text("run_id", run_id),
-        )
-        return [checkpoint_info(self._codec, address.thread_id, record) for record in page.checkpoints]
+        """Checkpoints of the thread, newest first, without their states. `before` is a checkpoint's id.
 
-    async def aget_history(self, config: Config | str, limit: int | None = 10) -> list[Checkpoint]:
-        """The newest checkpoints with their states, newest first, in one read."""
+        `where` leaves only those whose metadata has these values (`None`: or has none); it is compared here and becomes
+        part of no query. `namespaces="all"` lists those of every namespace, not only of the config's.
+        """
         address = read_config(config)
-        page = await self._page(address, limit=checked_limit(limit), detail="state")
-        rows = OpenRows(page.rows)
+        wanted = Wanted(limit=limit, before=before, run_id=run_id, where=where, namespaces=namespaces)
+        pages = self._matching(address, wanted, detail="info")
+        return [info async for page in pages for info, _ in page.found]
+
+    async def aget_history(
+        self,
+        config: Config | str,
+        limit: int | None = 10,
+        *,
+        before: str | None = None,
+        run_id: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        namespaces: Namespaces = "own",
+    ) -> list[Checkpoint]:
+        """The newest checkpoints with their states, newest first: in one read, or with `where` in one for each page."""
+        address = read_config(config)
+        wanted = Wanted(limit=limit, before=before, run_id=run_id, where=where, namespaces=namespaces)
         return [
-            Checkpoint(metadata=self._described(address, record), state=self._decode(address, record, rows))
-            for record in page.checkpoints
+            Checkpoint(metadata=self._described(address, record), state=self._decode(address, record, page.rows))
+            async for page in self._matching(address, wanted, detail="state")
+            for _, record in page.found
         ]
 
     async def adelete_checkpoint(self, config: Config | str) -> bool:
@@ -187,6 +227,18 @@ class StateMethods(Saving):
         page = await self._page(address, checkpoint_id=address.checkpoint_id)
         return bool(page.checkpoints)
 
+    def _described_checkpoint(
+        self, address: Address, *, node_name: str | None, step: int | None, new_id: str | None, **more: Any
+    ) -> NewCheckpoint:
+        return self._new_checkpoint(
+            address,
+            # An empty name is one, too.
+            node_name=checked_text("node_name", node_name) if node_name else _checked(node_name, str, "node_name"),
+            step=_checked_step(step),
+            checkpoint_id=None if new_id is None else checked_text("new_id", new_id),
+            **more,
+        )
+
     put_state = blocking(aput_state)
     get_state = blocking(aget_state)
     clear_state = blocking(aclear_state)
@@ -197,6 +249,12 @@ class StateMethods(Saving):
     get_history = blocking(aget_history)
     delete_checkpoint = blocking(adelete_checkpoint)
     exists = blocking(aexists)
+
+
+def _checked_choice(on_conflict: OnConflict) -> OnConflict:
+    if on_conflict not in ("branch", "reject"):
+        raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+    return on_conflict
 
 
 def _checked(value: Any, kind: type, name: str) -> Any:

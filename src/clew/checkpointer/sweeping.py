@@ -76,8 +76,12 @@ class Sweeping(Saving):
         # Dated like the thread's last activity: maintenance does not bring it to the top of its owner's list.
         return Commit(commit_id=new_id(), thread_id=record.thread_id, user=ANY_USER, at=record.updated_at, **content)
 
-    async def _checkpoint_page(self, record: ThreadRecord, *, detail: Detail) -> CheckpointPage:
-        query = CheckpointQuery(thread_id=record.thread_id, user=ANY_USER, namespace=None, limit=None, detail=detail)
+    async def _checkpoint_page(
+        self, record: ThreadRecord, *, detail: Detail, run_id: str | None = None
+    ) -> CheckpointPage:
+        query = CheckpointQuery(
+            thread_id=record.thread_id, user=ANY_USER, namespace=None, run_id=run_id, limit=None, detail=detail
+        )
         return await self._try(lambda: self._storage.checkpoints(query))
 
     async def _value_rows(self, record: ThreadRecord) -> ValuePage:

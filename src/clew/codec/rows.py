@@ -67,6 +67,22 @@ def hollow_row(row: ValueRow, unused: Iterable[Range]) -> ValueRow:
     return _row(row.first, values, bytes(digests), level=MERGE_LEVEL)
 
 
+def unbroken(rows: Sequence[ValueRow], end: int) -> Iterator[ValueRow]:
+    """The same values up to number `end` in rows that lie side by side from number 0: gaps filled with nothing, overlaps cut
+    off. Bodies that refer to `rows` can be read from these."""
+    at = 0
+    for row, stop in zip(rows, [*(each.first for each in rows[1:]), end], strict=False):
+        if row.first > at:
+            gap = row.first - at
+            yield _row(at, [(b"", 0)] * gap, bytes(DIGEST_SIZE * gap), level=MERGE_LEVEL)
+        at = min(row.end, stop)
+        if at == row.end:
+            yield row
+        elif at > row.first:
+            kept = at - row.first
+            yield _row(row.first, OpenRow(row).contents()[:kept], row.digests[: DIGEST_SIZE * kept], level=MERGE_LEVEL)
+
+
 def _row(first: int, values: Sequence[tuple[bytes, int]], digests: bytes, *, level: int) -> ValueRow:
     lengths, items = [len(content) for content, _ in values], [held for _, held in values]
     directory = msgspec.msgpack.encode([lengths, None if items.count(1) == len(items) else items])

@@ -225,7 +225,9 @@ class ClewSession:
 
 def _checked(item: Any, at: int) -> dict[str, Any]:
     if not isinstance(item, Mapping):
-        raise ConfigError(f"items[{at}] must be a dict, not {type(item).__name__}; a run item gives one: to_input_item()")
+        raise ConfigError(
+            f"items[{at}] must be a dict, not {type(item).__name__}; a run item gives one: to_input_item()"
+        )
     return dict(item)
 
 
