@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from agents import SessionSettings
+from agents.memory.session_settings import coerce_session_settings
 from agents.tracing import get_current_trace
 
 from clew.adapters.openai_agents.items import is_user_message, item_of, message_of
@@ -31,6 +33,15 @@ MESSAGE_IDS: Final = "message_ids"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionSnapshot:
+    """What the SDK's compaction reads, and how it puts a summary in the place of the items from `start` on."""
+
+    items: list[TResponseInputItem]
+    complete: bool
+    replace_suffix: Callable[[int, list[TResponseInputItem]], Awaitable[bool]]
+
+
 class ClewSession:
     """A conversation of the Agents SDK (its `Session` protocol), with the whole history of how it came about.
 
@@ -47,14 +58,12 @@ class ClewSession:
         checkpointer: BaseCheckpointer | str | None = None,
         *,
         user_id: str | int | User = None,
-        session_settings: SessionSettings | Mapping[str, Any] | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
         record_messages: bool = True,
     ) -> None:
         self.session_id = session_id
         self.user_id = user_id
-        if isinstance(session_settings, Mapping):
-            session_settings = SessionSettings(**session_settings)
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = coerce_session_settings(session_settings or SessionSettings())
         self._record_messages = record_messages
         self._owns_checkpointer = not isinstance(checkpointer, BaseCheckpointer)
         self._checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
@@ -93,11 +102,12 @@ class ClewSession:
         added = [_checked(item, at) for at, item in enumerate(items)]
         if not added:
             return
-        ids = [new_id() if self._record_messages else None for _ in added]
+        ids = self._new_ids(added)
         await self._checkpointer.aupdate_state(
             self._config_to_write(),
             append={ITEMS: added, MESSAGE_IDS: ids},
-            messages=[message_of(item, key) for item, key in zip(added, ids, strict=True) if key is not None],
+            messages=_messages_of(added, ids),
+            node_name="add_items",
         )
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -112,7 +122,7 @@ class ClewSession:
             if checkpoint is None or not items:
                 return None
             try:
-                await self._cut(checkpoint, len(items) - 1, node_name="pop_item")
+                await self._rewrite(checkpoint, slice(0, -1), node_name="pop_item")
             except LeaseError:
                 raise
             except ConflictError:
@@ -133,9 +143,12 @@ class ClewSession:
         The first is number 1. The fork shares what is stored, and the checkpointer with it. Raises ConflictError if
         `session_id` is taken or this session is empty, ConfigError if there was no such turn.
         """
-        checkpoint = await self._checkpointer.aget_checkpoint(self.config)
-        kept = self._length_before(from_turn, self._items(checkpoint)) if from_turn is not None else None
-        forked = await self._checkpointer.afork(self.config, session_id)
+        source, kept = self.config, None
+        if from_turn is not None:
+            checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+            kept = self._length_before(from_turn, self._items(checkpoint))
+            source["checkpoint_id"] = checkpoint.checkpoint_id if checkpoint is not None else None
+        forked = await self._checkpointer.afork(source, session_id)
         session = ClewSession(
             forked["thread_id"],
             self._checkpointer,
@@ -208,19 +221,68 @@ class ClewSession:
         """Leave the first `count` items of a new fork, and no checkpoint with more of them."""
         checkpoint = await self._checkpointer.aget_checkpoint(self.config)
         assert checkpoint is not None  # the fork brought it
-        await self._cut(checkpoint, count, node_name="fork")
+        await self._rewrite(checkpoint, slice(0, count), node_name="fork")
         await self._checkpointer.adelete_checkpoint({**self.config, "checkpoint_id": checkpoint.checkpoint_id})
 
-    async def _cut(self, checkpoint: Checkpoint, count: int, *, node_name: str) -> None:
-        """A new checkpoint with the first `count` items. Raises ConflictError if `checkpoint` is not the head any more."""
-        ids = checkpoint.state.get(MESSAGE_IDS, [])
+    async def _rewrite(self, checkpoint: Checkpoint, kept: slice, added: Sequence[Any] = (), *, node_name: str) -> None:
+        """A new checkpoint with some of the items of `checkpoint`, and then `added`, the record in the same commit.
+
+        Raises ConflictError if `checkpoint` is not the head any more.
+        """
+        items, ids = checkpoint.state.get(ITEMS, []), checkpoint.state.get(MESSAGE_IDS, [])
+        new = [_checked(item, at) for at, item in enumerate(added)]
+        new_ids = self._new_ids(new)
+        left = set(ids[kept])
         await self._checkpointer.aput_checkpoint(
             {**self._config_to_write(), "checkpoint_id": checkpoint.checkpoint_id},
-            {**checkpoint.state, ITEMS: checkpoint.state[ITEMS][:count], MESSAGE_IDS: ids[:count]},
-            remove_messages=[key for key in ids[count:] if key is not None],
+            {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: ids[kept] + new_ids},
+            messages=_messages_of(new, new_ids),
+            remove_messages=[key for key in ids if key is not None and key not in left],
             node_name=node_name,
             on_conflict="reject",
         )
+
+    def _new_ids(self, items: Sequence[Any]) -> list[str | None]:
+        return [new_id() if self._record_messages else None for _ in items]
+
+    # What follows is no part of the SDK's protocol: its compaction looks for these names, and without them it would clear the
+    # session and add to it anew, which would take the history away.
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
+    ) -> CompactionSnapshot | None:
+        """The latest `limit` items, to be replaced if nobody has written meanwhile; `None` if they can't be read whole."""
+        try:
+            checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+        except CorruptRecordError:
+            return None
+        items = self._items(checkpoint)
+        first = max(0, len(items) - limit)
+
+        async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
+            end = first + start
+            if checkpoint is None or end >= len(items):
+                return False
+            live = end if prune_prefix is None else next((at for at in range(end) if not prune_prefix(items[at])), end)
+            return await self._replaced(checkpoint, slice(live if prune_prefix else 0, end), output)
+
+        return CompactionSnapshot(cast("list[TResponseInputItem]", items[first:]), first == 0, replace_suffix)
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        """Put `items` in the place of all; says whether nobody has written meanwhile."""
+        checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+        if checkpoint is None:
+            return False
+        return await self._replaced(checkpoint, slice(0, 0), items)
+
+    async def _replaced(self, checkpoint: Checkpoint, kept: slice, added: Sequence[Any]) -> bool:
+        try:
+            await self._rewrite(checkpoint, kept, added, node_name="compaction")
+        except LeaseError:
+            raise
+        except ConflictError:
+            return False
+        return True
 
 
 def _checked(item: Any, at: int) -> dict[str, Any]:
@@ -229,6 +291,10 @@ def _checked(item: Any, at: int) -> dict[str, Any]:
             f"items[{at}] must be a dict, not {type(item).__name__}; a run item gives one: to_input_item()"
         )
     return dict(item)
+
+
+def _messages_of(items: Sequence[Mapping[str, Any]], ids: Sequence[str | None]) -> list[Message]:
+    return [message_of(item, key) for item, key in zip(items, ids, strict=True) if key is not None]
 
 
 def _items_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
