@@ -102,21 +102,19 @@ class ClewSession:
         added = [_checked(item, at) for at, item in enumerate(items)]
         if not added:
             return
-        ids = self._new_ids(added)
-        await self._checkpointer.aupdate_state(
-            self._config_to_write(),
-            append={ITEMS: added, MESSAGE_IDS: ids},
-            messages=_messages_of(added, ids),
-            node_name="add_items",
-        )
+        try:
+            await self._append(added)
+        except CorruptRecordError as error:
+            await self._mend(error)
+            await self._append(added)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the latest item away and return it; `None` if there is none. Of several callers, each gets another one."""
         while True:
             try:
                 checkpoint = await self._checkpointer.aget_checkpoint(self.config)
-            except CorruptRecordError:
-                await self.repair()
+            except CorruptRecordError as error:
+                await self._mend(error)
                 continue
             items = self._items(checkpoint)
             if checkpoint is None or not items:
@@ -196,6 +194,21 @@ class ClewSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    async def _append(self, items: Sequence[dict[str, Any]]) -> None:
+        ids = self._new_ids(items)
+        await self._checkpointer.aupdate_state(
+            self._config_to_write(),
+            append={ITEMS: items, MESSAGE_IDS: ids},
+            messages=_messages_of(items, ids),
+            node_name="add_items",
+        )
+
+    async def _mend(self, error: CorruptRecordError) -> None:
+        """Repair the session before a write, if it has the record that this takes."""
+        if not self._record_messages:
+            raise error
+        await self.repair()
 
     def _config_to_write(self) -> dict[str, Any]:
         """With the trace of the SDK's run as the run, so that what a run added can be told from the rest."""
