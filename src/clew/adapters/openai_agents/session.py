@@ -110,11 +110,15 @@ class ClewSession:
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the latest item away and return it; `None` if there is none. Of several callers, each gets another one."""
+        mended = False
         while True:
             try:
                 checkpoint = await self._checkpointer.aget_checkpoint(self.config)
             except CorruptRecordError as error:
+                if mended:
+                    raise
                 await self._mend(error)
+                mended = True
                 continue
             items = self._items(checkpoint)
             if checkpoint is None or not items:
