@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checkpointer.conftest import STORES
+from clew.storage.protocol import Storage
+from tests.checkpointer import conftest
+from tests.checkpointer.support import MemoryStore, SuspendingStorage
+
+
+class SuspendingStore(MemoryStore):
+    """One that waits on its event loop, as those over a network do."""
+
+    def storage(self) -> Storage:
+        return SuspendingStorage(super().storage())
+
+
+STORES = [*conftest.STORES, pytest.param(SuspendingStore, id="suspending")]
 
 
 @pytest.fixture(params=STORES)

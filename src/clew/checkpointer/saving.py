@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.checkpointer.core import STALE_ATTEMPTS, Core, same_log, too_busy
+from clew.checkpointer.core import STALE_ATTEMPTS, Core, deleted, same_log, too_busy
 from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import checkpoint_metadata
 from clew.codec.index import ThreadIndex, View
@@ -258,7 +258,12 @@ class Saving(Core):
         return view, index.basis
 
     async def _view_to_edit(self, address: Address) -> tuple[View, Basis] | None:
+        seen = self._seen.get((address.thread_id, address.user))
         page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="body")
+        if seen is not None and (page.basis is None or page.basis.incarnation != seen.incarnation):
+            # This read was a writer's: what it last saw of the thread still counts.
+            self._seen.put((address.thread_id, address.user), seen)
+            raise deleted(address.thread_id)
         if not page.checkpoints or page.basis is None:
             if address.checkpoint_id is not None:
                 raise gone(address)

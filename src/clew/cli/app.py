@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import maintaining, reading
+from clew.cli import importing, maintaining, reading
 from clew.cli.demo import demo
 from clew.cli.showing import error_console, one_line
 from clew.factory import DEFAULT_URL
@@ -67,3 +67,4 @@ for command in (
     maintaining.compact,
 ):
     app.command()(command)
+app.command("import")(importing.import_)

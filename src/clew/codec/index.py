@@ -96,9 +96,13 @@ class ThreadIndex:
     @property
     def weight(self) -> int:
         """About how many bytes of memory this takes."""
-        known = len(self._numbers) + sum([len(digests) // DIGEST_SIZE for _, digests in self._unread])
+        weight = 1000 + _ENTRY_BYTES * len(self._numbers)
+        for _, digests in self._unread:
+            weight += _ENTRY_BYTES * len(digests) // DIGEST_SIZE
         # A memo holds the packed state, and a few numbers for each value.
-        return 1000 + _ENTRY_BYTES * known + sum([len(view.body) + view.size for view in self.views.values()])
+        for view in self.views.values():
+            weight += len(view.body) + view.size
+        return weight
 
 
 class IndexCache:

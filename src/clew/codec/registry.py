@@ -185,9 +185,25 @@ def _pydantic_entry(name: str, cls: Any) -> Entry:
         unset = sorted(set(values) - obj.__pydantic_fields_set__ - set(obj.__pydantic_extra__ or {}))
         return {**values, _UNSET_FIELDS: unset} if unset else values
 
+    fields = frozenset(cls.model_fields)
+    keeps_extra = cls.model_config.get("extra") == "allow"
+    # What a model does beyond having fields is done by model_construct, which takes three times as long.
+    plain = not cls.__private_attributes__ and not cls.__pydantic_post_init__ and not cls.__pydantic_root_model__
+
     def put_together(values: Fields) -> Any:
-        unset = set(values.pop(_UNSET_FIELDS, ()))
-        return cls.model_construct(_fields_set=set(values) - unset, **values)
+        unset = values.pop(_UNSET_FIELDS, ())
+        if not plain or not fields <= values.keys():
+            return cls.model_construct(_fields_set=values.keys() - unset, **values)
+        given, extra = values.keys() - unset, {}
+        if len(values) > len(fields):
+            extra = {field: value for field, value in values.items() if field not in fields}
+            values = {field: value for field, value in values.items() if field in fields}
+        obj = cls.__new__(cls)
+        object.__setattr__(obj, "__dict__", values)
+        object.__setattr__(obj, "__pydantic_fields_set__", given)
+        object.__setattr__(obj, "__pydantic_extra__", extra if keeps_extra else None)
+        object.__setattr__(obj, "__pydantic_private__", None)
+        return obj
 
     return Entry(name=name, cls=cls, take_apart=take_apart, put_together=put_together, has_fields=True)
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import operator
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
 
 from clew.adapters.langgraph import ClewSaver
 
@@ -41,3 +47,45 @@ class SyncSaver(ClewSaver):
         plain = ClewSaver(self.checkpointer)
         plain._memory = self._memory
         return await asyncio.to_thread(method, plain, *args, **kwargs)
+
+
+def config(thread_id: str = "t", **more: Any) -> Any:
+    """A config as users of LangGraph write it."""
+    return {"configurable": {"thread_id": thread_id, **more}}
+
+
+def chat(saver: BaseCheckpointSaver[Any], **options: Any) -> Any:
+    """A one-node graph that answers each message."""
+
+    def answer(state: MessagesState) -> dict[str, Any]:
+        said = state["messages"][-1]
+        return {"messages": [AIMessage(f"answer to {said.content}", id=f"answer-{len(state['messages'])}")]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    return graph.compile(checkpointer=saver, **options)
+
+
+def say(text: str) -> dict[str, Any]:
+    return {"messages": [HumanMessage(text, id=f"said-{text}")]}
+
+
+def texts(state: Any) -> list[str]:
+    return [message.content for message in state["messages"]]
+
+
+class Log(TypedDict):
+    log: Annotated[list[str], operator.add]
+
+
+def asking(saver: BaseCheckpointSaver[Any]) -> Any:
+    """A one-node graph that waits for an answer."""
+
+    def ask(state: Log) -> dict[str, Any]:
+        return {"log": [f"they said {interrupt({'question': 'really?'})}"]}
+
+    builder = StateGraph(Log)
+    builder.add_node("ask", ask)
+    builder.add_edge(START, "ask")
+    return builder.compile(checkpointer=saver)

@@ -53,11 +53,6 @@ def _fields(obj: Any) -> ormsgpack.Ext:
     return ormsgpack.Ext(_OBJECT, ormsgpack.packb(content, _fields, _OPTIONS))
 
 
-def items_of(packed: bytes) -> list[bytes]:
-    """The dumps of a dumped list's elements."""
-    return [bytes(item) for item in _raw_items.decode(packed)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """A checkpoint as it was last saved or loaded here: its channels, and the dumps of those that are lists."""
@@ -78,6 +73,8 @@ class Changes:
     set: dict[str, Any] = field(default_factory=dict)
     append: dict[str, list[Any]] = field(default_factory=dict)
     remove: list[str] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
+    """How many elements at the beginning of a list that was changed are as they were."""
     dumps: dict[str, tuple[int, bytes]] = field(default_factory=dict)
 
 
@@ -95,21 +92,39 @@ def changes(
         packed = dump(value) if type(value) is list else None
         if packed is not None:
             found.dumps[name] = len(value), packed
-        grown = _grown_from(before, len(value), packed) if packed is not None else None
-        if grown is None:
+        kept = _kept(before, len(value), packed) if packed is not None else None
+        if kept is None:
             found.set[name] = store(value, name)
-        elif grown < len(value):
-            found.append[name] = store(value[grown:], name)
+        elif kept < len(value):
+            found.append[name] = store(value[kept:], name)
+            found.kept[name] = kept
     return found
 
 
-def _grown_from(before: tuple[int, bytes] | None, count: int, packed: bytes) -> int | None:
+def _kept(before: tuple[int, bytes] | None, count: int, packed: bytes) -> int | None:
     """How many elements at the beginning are all that there was before; `None` if they are not."""
     if before is None or before[0] > count:
         return None
     old_count, old = before
     same = packed.startswith(old[_header_size(old_count) :], _header_size(count))
     return old_count if same else None
+
+
+def new_elements(parent: Known | None, found: Changes, name: str, value: Any) -> list[tuple[int, Any]]:
+    """The elements of a changed list, with their places, that its parent does not have like this."""
+    if type(value) is not list or (name not in found.set and name not in found.append):
+        return []
+    if kept := found.kept.get(name):
+        return list(enumerate(value[kept:], kept))
+    before = parent.dumps.get(name) if parent else None
+    if before is None or name not in found.dumps:
+        return list(enumerate(value))
+    old, new = set(_items(before[1])), _items(found.dumps[name][1])
+    return [(at, value[at]) for at, item in enumerate(new) if item not in old]
+
+
+def _items(packed: bytes) -> list[bytes]:
+    return [bytes(item) for item in _raw_items.decode(packed)]
 
 
 def _header_size(count: int) -> int:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage
 
-from clew.adapters.langgraph.changes import Known, dump, items_of
 from clew.model.message import Message
 
 _ROLES: Final = {"human": "user", "ai": "assistant"}
 _TOLD: Final = ("name", "tool_call_id", "status")
 
 
-def new_messages(parent: Known | None, channel: str, value: Any) -> list[Message]:
-    """The messages of `value` that its `parent` does not have like this, for the conversation record."""
-    if type(value) is not list or not any(isinstance(item, BaseMessage) for item in value):
-        return []
-    numbered: Iterable[tuple[int, Any]] = enumerate(value)
-    before = parent.dumps.get(channel) if parent else None
-    packed = dump(value) if before is not None else None
-    if before is not None and packed is not None:
-        old = set(items_of(before[1]))
-        numbered = [(at, value[at]) for at, item in enumerate(items_of(packed)) if item not in old]
-    return [_message(item, at) for at, item in numbered if isinstance(item, BaseMessage)]
+def moment_of(checkpoint: Mapping[str, Any]) -> datetime | None:
+    """When LangGraph says that it made `checkpoint`."""
+    try:
+        when = datetime.fromisoformat(checkpoint["ts"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-def _message(message: BaseMessage, at: int) -> Message:
+def recorded(elements: Iterable[tuple[int, Any]], when: datetime) -> list[Message]:
+    """Those of a list's `elements` (with their places) that are messages, for the conversation record."""
+    return [_message(each, at, when) for at, each in elements if isinstance(each, BaseMessage)]
+
+
+def _message(message: BaseMessage, at: int, when: datetime) -> Message:
     # Reducers such as add_messages give every message an id; a plain list has only places.
     message_id = message.id or f"langgraph-{at}"
     kind = message.type.removesuffix("MessageChunk").lower()
@@ -36,5 +37,6 @@ def _message(message: BaseMessage, at: int) -> Message:
         role=getattr(message, "role", None) or _ROLES.get(kind, kind),
         content=message.content,
         tool_calls=tuple(getattr(message, "tool_calls", ())),
+        created_at=when,
         metadata={name: told for name in _TOLD if (told := getattr(message, name, None)) is not None},
     )

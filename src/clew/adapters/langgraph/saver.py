@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
-    BaseCheckpointSaver,
     ChannelVersions,
     CheckpointMetadata,
     CheckpointTuple,
@@ -23,32 +21,37 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.addresses import clew_config, inner_id, of_everybody, outer_id, runnable_config
-from clew.adapters.langgraph.changes import Known, Memory, changes, dump
-from clew.adapters.langgraph.messages import new_messages
+from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump, new_elements
+from clew.adapters.langgraph.layout import (
+    BOOK,
+    book_of,
+    field_of,
+    fields_of,
+    graph_checkpoint,
+    graph_metadata,
+)
+from clew.adapters.langgraph.messages import moment_of, recorded
+from clew.adapters.langgraph.twins import SyncTwins
 from clew.adapters.langgraph.values import Allowed, loaded, stored, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.finding import Namespaces
+from clew.clock import SYSTEM_CLOCK
 from clew.errors import ConfigError, ConflictError
-from clew.factory import connect
 from clew.model.checkpoint import Checkpoint
-from clew.model.commit import OnConflict
+from clew.model.commit import HEAD, OnConflict
 from clew.model.config import ANY_USER
+from clew.model.message import Message
 from clew.model.reports import RetentionPolicy
 
-R = TypeVar("R")
-
-BOOK: Final = "__langgraph__"
-"""The field of a state that holds what LangGraph notes beside the channels: versions, what each node has seen."""
 WRITE: Final = "write:"
 """Begins the keys of the attachments that are pending writes."""
 STARTED: Final = "__clew_started_at__"
 """In a config that LangGraph hands back: whether a run started at the head or at a checkpoint that it named."""
 PAGE: Final = 20
 """How many checkpoints are read at a time for a list."""
-_END: Final = object()
 
 
-class ClewSaver(BaseCheckpointSaver[Any]):
+class ClewSaver(SyncTwins):
     """LangGraph's checkpoints in any Clew store: `graph.compile(checkpointer=ClewSaver(clew.connect(url)))`.
 
     Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every thread is an ordinary Clew
@@ -73,9 +76,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         if on_conflict not in ("branch", "reject"):
             raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
-        super().__init__(serde=serde or strict_serializer(allow))
-        self._owns = not isinstance(checkpointer, BaseCheckpointer)
-        self.checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
+        super().__init__(checkpointer, serde=serde or strict_serializer(allow))
         self._channel = messages
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()
@@ -99,54 +100,79 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             for name, value in checkpoint["channel_values"].items()
             if name in checkpoint["channel_versions"]
         }
-        key = thread_id, namespace
-        known = self._memory.get(key, parent_id)
-        said = new_messages(known, self._channel, values.get(self._channel)) if self._channel and not namespace else []
-        extras: dict[str, Any] = {
-            "messages": said,
-            "step": told.get("step"),
+        described: dict[str, Any] = {
+            "step": step if isinstance(step := told.get("step"), int) else None,
             "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
             "on_conflict": self._choice(config, parent_id),
             "new_id": checkpoint["id"],
         }
-        dumps = await self._put_changes(target, known, values, new_versions, _book(checkpoint), extras)
-        self._memory.put(key, Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=dumps))
+        key = thread_id, namespace
+        known = self._memory.get(key, parent_id)
+        found = changes(known, values, new_versions, self._stored)
+        if known is None or not await self._update(target, known, found, values, book_of(checkpoint), described):
+            found = changes(None, values, new_versions, self._stored)
+            await self._put_whole(target, found, values, book_of(checkpoint), described)
+        self._memory.put(key, Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=found.dumps))
         return runnable_config(thread_id, namespace, checkpoint["id"])
 
-    async def _put_changes(
+    async def _update(
+        self,
+        target: dict[str, Any],
+        known: Known,
+        found: Changes,
+        values: Mapping[str, Any],
+        book: dict[str, Any],
+        described: dict[str, Any],
+    ) -> bool:
+        """Save what was `found` to have changed since the parent; says whether the parent was still there."""
+        try:
+            await self.checkpointer.aupdate_state(
+                target,
+                set={BOOK: book, **fields_of(found.set)},
+                append=fields_of(found.append),
+                remove=map(field_of, found.remove),
+                messages=self._said(target, known, found, values, book),
+                **described,
+            )
+        except ConflictError as error:
+            if type(error) is not ConflictError:
+                raise
+            # Another run was faster, which saving the whole will tell too; or a cleanup has taken the parent away.
+            return False
+        return True
+
+    async def _put_whole(
+        self,
+        target: dict[str, Any],
+        found: Changes,
+        values: Mapping[str, Any],
+        book: dict[str, Any],
+        described: dict[str, Any],
+    ) -> None:
+        await self.checkpointer.aput_checkpoint(
+            target,
+            {BOOK: book, **fields_of(found.set)},
+            parent=None if target["checkpoint_id"] is None else HEAD,
+            messages=self._said(target, None, found, values, book),
+            **described,
+        )
+
+    def _said(
         self,
         target: dict[str, Any],
         known: Known | None,
+        found: Changes,
         values: Mapping[str, Any],
-        new_versions: ChannelVersions,
         book: dict[str, Any],
-        extras: dict[str, Any],
-    ) -> dict[str, tuple[int, bytes]]:
-        def store(value: Any, name: str) -> Any:
-            return stored(value, self.serde, name)
+    ) -> list[Message]:
+        """What is new in the conversation. A subgraph's is its own affair: what it says to others comes up here anyway."""
+        if self._channel is None or target["checkpoint_ns"]:
+            return []
+        new = new_elements(known, found, self._channel, values.get(self._channel))
+        return recorded(new, moment_of(book) or SYSTEM_CLOCK.now())
 
-        if known is not None:
-            found = changes(known, values, new_versions, store)
-            try:
-                await self.checkpointer.aupdate_state(
-                    target,
-                    set={BOOK: book, **_as_fields(found.set)},
-                    append=_as_fields(found.append),
-                    remove=map(_field, found.remove),
-                    **extras,
-                )
-            except ConflictError as error:
-                # The parent was taken away since (a cleanup): then all of the state is needed.
-                if type(error) is not ConflictError:
-                    raise
-            else:
-                return found.dumps
-        found = changes(None, values, new_versions, store)
-        state = {BOOK: book, **_as_fields(found.set)}
-        if target["checkpoint_id"] is None:
-            extras = {**extras, "parent": None}
-        await self.checkpointer.aput_checkpoint(target, state, **extras)
-        return found.dumps
+    def _stored(self, value: Any, name: str) -> Any:
+        return stored(value, self.serde, name)
 
     def _choice(self, config: RunnableConfig, parent_id: str | None) -> OnConflict:
         """Whoever goes back to a checkpoint by its id wants a branch; whoever goes on from the head may not get one."""
@@ -157,16 +183,26 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote, before the checkpoint that takes it in."""
-        attachments = {
-            f"{WRITE}{WRITES_IDX_MAP.get(channel, at)}:{task_id}": [
-                task_path,
-                channel,
-                stored(value, self.serde, channel),
-            ]
+        indexed = [
+            (WRITES_IDX_MAP.get(channel, at), task_id, task_path, channel, value)
             for at, (channel, value) in enumerate(writes)
-        }
+        ]
         special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-        await self.checkpointer.aput_attachments(clew_config(config), attachments, keep=not special)
+        await self.aput_indexed_writes(config, indexed, keep=not special)
+
+    async def aput_indexed_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]], *, keep: bool = False
+    ) -> None:
+        """Save writes that have their indexes: (index, task, path, channel, value)."""
+        attachments = {
+            f"{WRITE}{index}:{task_id}": [path, channel, stored(value, self.serde, channel)]
+            for index, task_id, path, channel, value in writes
+        }
+        await self.checkpointer.aput_attachments(clew_config(config), attachments, keep=keep)
+
+    def put_indexed_writes(self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]]) -> None:
+        """Sync twin of `aput_indexed_writes`."""
+        self._run(self.aput_indexed_writes(config, writes), "put_indexed_writes")
 
     # --- Loading
 
@@ -185,7 +221,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             if type(value) is list and (packed := dump(value)) is not None
         }
         known = Known(checkpoint_id=found.checkpoint_id, channels=frozenset(values), dumps=dumps)
-        if BOOK in found.state:
+        if isinstance(found.state, dict) and BOOK in found.state:
             self._memory.put((source["thread_id"], source["checkpoint_ns"]), known)
         return made
 
@@ -231,7 +267,8 @@ class ClewSaver(BaseCheckpointSaver[Any]):
                 older_than = before_id
         wanted = source.get("checkpoint_id")
         while limit is None or limit > 0:
-            page = await self.checkpointer.aget_history(source, PAGE, before=mark, where=filter, namespaces=namespaces)
+            size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
+            page = await self.checkpointer.aget_history(source, size, before=mark, where=filter, namespaces=namespaces)
             for found in page:
                 if older_than is not None and outer_id(found.checkpoint_id) >= older_than:
                     continue
@@ -240,7 +277,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
                     limit = None if limit is None else limit - 1
                     if limit == 0:
                         return
-            if len(page) < PAGE:
+            if len(page) < size:
                 return
             mark = page[-1].checkpoint_id
 
@@ -258,8 +295,8 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         marked = {STARTED: started} if started and self._on_conflict == "reject" else {}
         return CheckpointTuple(
             config=runnable_config(thread_id, namespace, found.checkpoint_id, **marked),
-            checkpoint=self._graph_checkpoint(found),
-            metadata=self._metadata(found),
+            checkpoint=graph_checkpoint(found, self.serde),
+            metadata=graph_metadata(found, self.serde),
             parent_config=(
                 runnable_config(thread_id, namespace, described.parent_id) if described.parent_id is not None else None
             ),
@@ -277,24 +314,6 @@ class ClewSaver(BaseCheckpointSaver[Any]):
                 found.append((order, (task_id, channel, loaded(value, self.serde))))
         return [write for _, write in sorted(found, key=lambda each: each[0])]
 
-    def _graph_checkpoint(self, found: Checkpoint) -> Any:
-        state = found.state if isinstance(found.state, dict) else {}
-        values = {_channel(name): loaded(value, self.serde) for name, value in state.items() if name != BOOK}
-        book = state.get(BOOK)
-        if book is None:
-            # Saved without LangGraph: its fields are channels that nobody has seen yet.
-            book = {
-                "v": 4,
-                "ts": found.metadata.timestamp.isoformat(),
-                "channel_versions": dict.fromkeys(values, 1),
-                "versions_seen": {},
-                "updated_channels": None,
-            }
-        return {**book, "id": outer_id(found.checkpoint_id), "channel_values": values}
-
-    def _metadata(self, found: Checkpoint) -> Any:
-        return {name: loaded(value, self.serde) for name, value in found.metadata.metadata.items()}
-
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
@@ -311,7 +330,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             for write in reversed(await self._writes(source)):
                 if write[1] in waiting:
                     histories[write[1]]["writes"].insert(0, write)
-            values = self._graph_checkpoint(found)["channel_values"]
+            values = graph_checkpoint(found, self.serde)["channel_values"]
             for channel in waiting & values.keys():
                 histories[channel]["seed"] = values[channel]
                 waiting.discard(channel)
@@ -363,128 +382,11 @@ class ClewSaver(BaseCheckpointSaver[Any]):
                 if found is None:
                     break
                 needed.add((namespace, found.checkpoint_id))
-                waiting -= {_channel(name) for name in found.state}
+                waiting -= graph_checkpoint(found, self.serde)["channel_values"].keys()
                 if found.metadata.parent_id is None:
                     break
                 source = {**source, "checkpoint_id": found.metadata.parent_id}
         return needed
-
-    # --- The same without await, from any thread.
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Sync twin of `aget_tuple`."""
-        return self._run(self.aget_tuple(config), "get_tuple")
-
-    def list(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
-        """Sync twin of `alist`."""
-        found = self.alist(config, filter=filter, before=before, limit=limit)
-
-        async def following() -> Any:
-            return await anext(found, _END)
-
-        async def close() -> None:
-            await found.aclose()  # type: ignore[attr-defined]
-
-        try:
-            while (each := self._run(following(), "list")) is not _END:
-                yield each
-        finally:
-            self._run(close(), "list")
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: GraphCheckpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Sync twin of `aput`."""
-        return self._run(self.aput(config, checkpoint, metadata, new_versions), "put")
-
-    def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Sync twin of `aput_writes`."""
-        self._run(self.aput_writes(config, writes, task_id, task_path), "put_writes")
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """Sync twin of `aget_delta_channel_history`."""
-        return self._run(self.aget_delta_channel_history(config=config, channels=channels), "get_delta_channel_history")
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Sync twin of `adelete_thread`."""
-        self._run(self.adelete_thread(thread_id), "delete_thread")
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Sync twin of `adelete_for_runs`."""
-        self._run(self.adelete_for_runs(run_ids), "delete_for_runs")
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Sync twin of `acopy_thread`."""
-        self._run(self.acopy_thread(source_thread_id, target_thread_id), "copy_thread")
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Sync twin of `aprune`."""
-        self._run(self.aprune(thread_ids, strategy=strategy), "prune")
-
-    def _run(self, work: Coroutine[Any, Any, R], name: str) -> R:
-        return self.checkpointer._runner.run(work, name)
-
-    # --- Lifecycle: what it opened, it closes.
-
-    async def asetup(self) -> None:
-        """Make the store ready; done by itself on first use."""
-        await self.checkpointer.asetup()
-
-    def setup(self) -> None:
-        """Sync twin of `asetup`."""
-        self.checkpointer.setup()
-
-    async def __aenter__(self) -> Self:
-        await self.asetup()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns:
-            await self.checkpointer.arelease()
-
-    def __enter__(self) -> Self:
-        self.setup()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._owns:
-            self.checkpointer.__exit__(kind, error, trace)
-
-
-def _book(checkpoint: GraphCheckpoint) -> dict[str, Any]:
-    return {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
-
-
-def _as_fields(channels: Mapping[str, Any]) -> dict[str, Any]:
-    return {_field(name): value for name, value in channels.items()}
-
-
-def _field(channel: str) -> str:
-    """The field of the state that holds a channel: its own name, or another one if that is taken."""
-    return BOOK + channel if channel.startswith(BOOK) else channel
-
-
-def _channel(field: str) -> str:
-    return field.removeprefix(BOOK) if field.startswith(BOOK) else field
 
 
 def _text_or_none(value: Any) -> str | None:

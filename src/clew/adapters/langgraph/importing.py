@@ -1,0 +1,242 @@
+"""Moving threads over from LangGraph's own savers, oldest checkpoint first; begun again, it goes on where it stopped.
+
+What is there is read with the saver that wrote it. What is in the store already is left alone, and a checkpoint comes after its
+writes, so whatever stops an import, the next one finds out what is missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from clew.adapters.langgraph.messages import moment_of
+from clew.adapters.langgraph.saver import ClewSaver
+from clew.adapters.langgraph.values import Allowed, strict_serializer
+from clew.clock import SYSTEM_CLOCK
+from clew.errors import ConfigError, MissingExtraError, StorageError
+from clew.model.config import ANY_USER
+from clew.model.reports import Progress
+
+Place = tuple[str, str, str]
+"""Thread, namespace and id of a checkpoint."""
+
+_LITE: Final = {
+    "places": "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints",
+    "writes": "SELECT task_id, task_path, idx FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
+}
+_POSTGRES: Final = {
+    "places": "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints",
+    "writes": "SELECT task_id, task_path, idx FROM checkpoint_writes "
+    "WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import found, and how much of it was new."""
+
+    threads: int
+    checkpoints: int
+    known: int
+
+
+class PastClock:
+    """A clock that shows when the checkpoint that is being imported was made."""
+
+    def __init__(self) -> None:
+        self.shows: datetime | None = None
+
+    def now(self) -> datetime:
+        return self.shows or SYSTEM_CLOCK.now()
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic()
+
+
+class Source(Protocol):
+    """A store of LangGraph's."""
+
+    def places(self) -> list[Place]:
+        """Where its checkpoints are, in any order."""
+
+    def load(self, place: Place) -> CheckpointTuple | None: ...
+
+    def write_keys(self, place: Place) -> list[tuple[str, str, int]]:
+        """Task, path and index of each pending write."""
+
+
+def import_threads(
+    source: Source, saver: ClewSaver, *, clock: PastClock | None = None, progress: Progress | None = None
+) -> Imported:
+    """Put every checkpoint of `source` that `saver` does not have into it, with its pending writes.
+
+    A thread belongs to the `user_id` in the metadata of its oldest checkpoint, if there is one. `clock` is the checkpointer's,
+    if times are to be those of the source. Raises ConfigError for a class that would come back as plain data: allow it.
+    """
+    threads: dict[str, list[Place]] = defaultdict(list)
+    for place in source.places():
+        threads[place[0]].append(place)
+    total = sum(map(len, threads.values()))
+    done = known = 0
+    for thread_id, places in threads.items():
+        config = {"thread_id": thread_id, "user_id": ANY_USER}
+        there = saver.checkpointer.list_checkpoints(config, limit=None, namespaces="all")
+        have = {(each.namespace, each.checkpoint_id) for each in there}
+        thread = saver.checkpointer.get_thread(config)
+        owner: dict[str, Any] | None = {"user_id": thread.user_id} if thread and thread.user_id else None
+        # LangGraph's ids grow with time.
+        for place in sorted(places, key=lambda each: each[2]):
+            if progress is not None:
+                progress(done, total)
+            done += 1
+            if place[1:] in have:
+                known += 1
+                continue
+            found = _load(source, place)
+            if found is None:
+                continue
+            if owner is None:
+                user_id = found.metadata.get("user_id")
+                owner = {"user_id": user_id} if user_id and not have else {}
+            _put(saver, source, place, found, owner, clock)
+    if progress is not None:
+        progress(total, total)
+    return Imported(threads=len(threads), checkpoints=total - known, known=known)
+
+
+def _put(
+    saver: ClewSaver, source: Source, place: Place, found: CheckpointTuple, owner: Any, clock: PastClock | None
+) -> None:
+    thread_id, namespace, checkpoint_id = place
+    if clock is not None:
+        clock.shows = moment_of(found.checkpoint)
+    here: Any = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id, **owner}
+    saver.put_indexed_writes({"configurable": here}, _writes(found, source.write_keys(place)))
+    parent = found.parent_config["configurable"]["checkpoint_id"] if found.parent_config else None
+    saver.put(
+        {"configurable": {**here, "checkpoint_id": parent}},
+        found.checkpoint,
+        found.metadata,
+        found.checkpoint["channel_versions"],
+    )
+
+
+def _writes(found: CheckpointTuple, keys: list[tuple[str, str, int]]) -> list[tuple[int, str, str, str, Any]]:
+    """The pending writes with their indexes and paths: within a task both are in the order of the indexes."""
+    by_task: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for task_id, path, index in sorted(keys, key=lambda key: key[2]):
+        by_task[task_id].append((index, path))
+    placed = []
+    for task_id, channel, value in found.pending_writes or ():
+        index, path = by_task[task_id].pop(0)
+        placed.append((index, task_id, path, channel, value))
+    return placed
+
+
+def _load(source: Source, place: Place) -> CheckpointTuple | None:
+    blocked: list[SerdeEvent] = []
+    forget = register_serde_event_listener(blocked.append)
+    try:
+        found = source.load(place)
+    finally:
+        forget()
+    if blocked:
+        names = sorted({f"{each['module']}:{each['name']}" for each in blocked})
+        raise ConfigError(
+            f"checkpoint {place[2]} of thread {place[0]!r} holds {', '.join(names)}, which would come over as plain data; "
+            f"if you trust the source, allow it: {' '.join(f'--allow {name}' for name in names)}",
+            thread_id=place[0],
+            blocked=names,
+        )
+    return found
+
+
+@contextmanager
+def open_source(url: str, *, allow: Allowed = ()) -> Iterator[Source]:
+    """LangGraph's store at `url`: `sqlite:///path.db` or `postgresql://…`. It is only read."""
+    serde = strict_serializer(allow)
+    scheme = urlsplit(url).scheme
+    if scheme in ("postgres", "postgresql"):
+        with _postgres(url, serde) as source:
+            yield source
+    elif scheme == "sqlite":
+        with _sqlite(Path(unquote(urlsplit(url).path[1:])), serde) as source:
+            yield source
+    else:
+        raise ConfigError(f"{url!r} is no store of LangGraph's: write sqlite:///path.db or postgresql://…")
+
+
+class _Tables:
+    """The tables that a saver keeps; `rows` runs a statement on its connection."""
+
+    def __init__(self, saver: BaseCheckpointSaver[Any], sql: dict[str, str], rows: Any) -> None:
+        self._saver = saver
+        self._sql = sql
+        self._rows = rows
+
+    def places(self) -> list[Place]:
+        return [tuple(row) for row in self._rows(self._sql["places"], ())]
+
+    def load(self, place: Place) -> CheckpointTuple | None:
+        thread_id, namespace, checkpoint_id = place
+        named = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+        return self._saver.get_tuple({"configurable": named})
+
+    def write_keys(self, place: Place) -> list[tuple[str, str, int]]:
+        return [tuple(row) for row in self._rows(self._sql["writes"], place)]
+
+
+@contextmanager
+def _sqlite(path: Path, serde: JsonPlusSerializer) -> Iterator[Source]:
+    try:
+        from langgraph.checkpoint.sqlite import SqliteSaver
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            "reading LangGraph's SQLite files needs its saver: pip install langgraph-checkpoint-sqlite"
+        ) from error
+    if not path.is_file():
+        raise StorageError(f"there is no {path}", path=str(path))
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        ) as opened:
+            saver = SqliteSaver(opened, serde=serde)
+            saver.setup()
+            sql = _LITE if saver._has_task_path else {**_LITE, "writes": _LITE["writes"].replace("task_path", "''")}
+            yield _Tables(saver, sql, lambda statement, values: opened.execute(statement, values).fetchall())
+    except sqlite3.Error as error:
+        raise StorageError(f"{path} can't be read as LangGraph's: {error}", path=str(path)) from error
+
+
+@contextmanager
+def _postgres(url: str, serde: JsonPlusSerializer) -> Iterator[Source]:
+    try:
+        import psycopg
+        from langgraph.checkpoint.postgres import PostgresSaver
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            "reading LangGraph's PostgreSQL tables needs its saver: "
+            "pip install langgraph-checkpoint-postgres 'psycopg[binary]'"
+        ) from error
+    try:
+        with PostgresSaver.from_conn_string(url) as saver:
+            saver.serde = serde
+            opened = saver.conn
+
+            def rows(statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+                return [tuple(row.values()) for row in opened.execute(statement, values).fetchall()]  # type: ignore[union-attr]
+
+            yield _Tables(saver, _POSTGRES, rows)
+    except psycopg.Error as error:
+        raise StorageError(f"{urlsplit(url).hostname}: can't be read as LangGraph's: {error}") from error

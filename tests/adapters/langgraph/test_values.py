@@ -1,0 +1,219 @@
+"""What goes in comes back, and what is stored never names code to run."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+from uuid import UUID
+
+import ormsgpack
+import pydantic
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
+from langgraph.graph import START, StateGraph
+from langgraph.types import Interrupt, Send
+
+import clew
+from clew.adapters.langgraph import ClewSaver
+from clew.adapters.langgraph.values import Serialized
+from tests.adapters.langgraph.support import config
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    colors: list[Color] = []
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+MINE = [Color, Model, Point]
+OWN: dict[str, Any] = {
+    "text": "text",
+    "nothing": None,
+    "numbers": [1, 2.5, 10**30, -1],
+    "tuple": (1, (2, 3)),
+    "set": {1, 2},
+    "bytes": b"\x00\xff",
+    "ints": {1: "one", 2: "two"},
+    "when": datetime(2026, 1, 31, tzinfo=UTC),
+    "id": UUID(int=7),
+    "nul": "a\0b",
+    "messages": [
+        HumanMessage("hello", id="1", name="Ann"),
+        AIMessage("", tool_calls=[{"name": "f", "args": {"x": [1]}, "id": "c", "type": "tool_call"}], id="2"),
+        ToolMessage("done", tool_call_id="c", artifact={"rows": 3}, id="3"),
+    ],
+    "path": Path("/tmp/x"),
+    "documents": [Document("text", metadata={"source": "x"})],
+    "sends": [Send("node", {"x": 1})],
+    "interrupt": Interrupt(value="why", id="i"),
+}
+USERS: dict[str, Any] = {
+    "model": Model(name="m", colors=[Color.RED]),
+    "models": [Model(name=str(number)) for number in range(3)],
+    "point": Point(1, 2),
+    "nested": {"deep": [Point(3, 4)]},
+    "color": Color.RED,
+}
+
+
+def put(saver: BaseCheckpointSaver[Any], values: dict[str, Any], parent: Any = None, number: int = 1) -> Any:
+    versions: Any = dict.fromkeys(values, number)
+    checkpoint: Any = {
+        "v": 4,
+        "id": f"1f0{number:05x}-0000-6000-8000-000000000000",
+        "ts": "2026-01-31T00:00:00+00:00",
+        "channel_values": values,
+        "channel_versions": versions,
+        "versions_seen": {},
+        "updated_channels": None,
+    }
+    return saver.put(parent or config(checkpoint_ns=""), checkpoint, {"source": "loop", "step": number}, versions)
+
+
+def get(saver: ClewSaver) -> dict[str, Any]:
+    found = saver.get_tuple(config())
+    assert found is not None
+    return found.checkpoint["channel_values"]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_langgraph_s_and_langchain_s_own_types_come_back_as_they_were(saver, name):
+    put(saver, {name: OWN[name]})
+    found = get(saver)[name]
+    assert found == OWN[name]
+    assert type(found) is type(OWN[name])
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_what_the_user_allows_comes_back_as_it_was(checkpointer, name):
+    saver = ClewSaver(checkpointer, allow=MINE)
+    put(saver, {name: USERS[name]})
+    assert get(saver)[name] == USERS[name]
+
+
+def test_what_nobody_allowed_comes_back_as_plain_data(checkpointer):
+    put(ClewSaver(checkpointer, allow=MINE), {"model": USERS["model"], "point": Point(1, 2), "color": Color.RED})
+    assert get(ClewSaver(checkpointer)) == {
+        "model": {"name": "m", "colors": ["red"]},
+        "point": {"x": 1, "y": 2},
+        "color": "red",
+    }
+
+
+def test_a_graph_that_knows_its_types_may_allow_them(checkpointer):
+    saver = ClewSaver(checkpointer)
+    put(saver, {"point": Point(1, 2)})
+    clone = saver.with_allowlist([(Point.__module__, "Point")])
+    assert isinstance(clone, ClewSaver)
+    assert get(clone)["point"] == Point(1, 2)
+    assert get(saver)["point"] == {"x": 1, "y": 2}
+
+
+def test_data_that_names_a_function_does_not_call_it(saver, tmp_path):
+    named = ormsgpack.packb(("os", "mkdir", str(tmp_path / "made")))
+    evil = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, named))
+    put(saver, {"x": 1})
+    saver.checkpointer.update_state("t", set={"x": Serialized("msgpack", evil)})
+    assert get(saver)["x"] == str(tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("kind", ["pickle", "json", "other"])
+def test_formats_that_are_never_written_are_not_read(saver, kind):
+    put(saver, {"x": 1})
+    saver.checkpointer.update_state("t", set={"x": Serialized(kind, b"{}")})
+    with pytest.raises(clew.CorruptRecordError, match=kind):
+        get(saver)
+
+
+def test_what_can_t_be_saved_is_refused_by_name_before_anything_is_written(saver):
+    with pytest.raises(clew.UnsupportedTypeError, match="tools\\[1\\]"):
+        put(saver, {"tools": ["fine", lambda: None]})
+    assert saver.checkpointer.get_thread("t") is None
+
+
+def test_unknown_metadata_is_kept(saver):
+    checkpoint: Any = {"id": "1f000000-0000-6000-8000-000000000000", "channel_values": {}, "channel_versions": {}}
+    told: Any = {"source": "loop", "step": 3, "mine": {"deep": [1, (2,)]}, "flag": True}
+    saver.put(config(checkpoint_ns="", color="red"), {**checkpoint, "ts": "", "v": 4, "versions_seen": {}}, told, {})
+    found = saver.get_tuple(config())
+    assert found.metadata == {**told, "color": "red", "parents": {}}
+    assert saver.checkpointer.list_checkpoints("t", where={"mine": {"deep": [1, (2,)]}, "color": "red"})
+
+
+def test_a_channel_may_be_called_like_clew_s_own_field(saver):
+    names = ["__langgraph__", "__langgraph____langgraph__", "__langgraph__x", "plain"]
+    put(saver, {name: name for name in names})
+    assert get(saver) == {name: name for name in names}
+
+
+class Backwards:
+    """A serializer that hides everything, as one that encrypts does."""
+
+    def __init__(self) -> None:
+        self._inner = JsonPlusSerializer()
+        self.dumped = 0
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        self.dumped += 1
+        kind, data = self._inner.dumps_typed(obj)
+        return f"backwards+{kind}", data[::-1]
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        return self._inner.loads_typed((data[0].removeprefix("backwards+"), data[1][::-1]))
+
+
+def test_a_serializer_of_the_user_s_gets_everything_and_nothing_twice(checkpointer):
+    serde = Backwards()
+    assert isinstance(serde, SerializerProtocol)
+    saver = ClewSaver(checkpointer, serde=serde, messages=None)
+    messages = [HumanMessage(f"secret {number}", id=str(number)) for number in range(20)]
+    first = put(saver, {"messages": messages, "plain": "secret"})
+    assert all(isinstance(each, Serialized) for each in checkpointer.get_state("t")["messages"])
+    assert isinstance(checkpointer.get_state("t")["plain"], Serialized)
+    serde.dumped = 0
+    put(saver, {"messages": [*messages, HumanMessage("secret too", id="x")], "plain": "secret"}, first, 2)
+    assert serde.dumped < 10, "the messages that were there are not serialized again"
+    assert [each.content for each in get(saver)["messages"]][-1] == "secret too"
+
+
+def test_a_custom_type_in_a_list_is_serialized_once(checkpointer):
+    saver = ClewSaver(checkpointer, allow=MINE)
+    points = [Point(number, number) for number in range(50)]
+    first = put(saver, {"points": points})
+    put(saver, {"points": [*points, Point(7, 7)]}, first, 2)
+    assert get(saver)["points"] == [*points, Point(7, 7)]
+    points[3].x = 99
+    found: Any = saver.get_tuple(config())
+    put(saver, {"points": points}, found.config, 3)
+    assert get(saver)["points"] == points
+
+
+def test_a_graph_with_a_state_of_its_own_types_works(checkpointer):
+    class State(TypedDict):
+        models: Annotated[list[Model], operator.add]
+
+    builder: Any = StateGraph(State)
+    builder.add_node("add", lambda state: {"models": [Model(name=str(len(state["models"])))]})
+    builder.add_edge(START, "add")
+    graph = builder.compile(checkpointer=ClewSaver(checkpointer, allow=MINE))
+    for _ in range(3):
+        graph.invoke({"models": []}, config())
+    assert [each.name for each in graph.get_state(config()).values["models"]] == ["0", "1", "2"]
