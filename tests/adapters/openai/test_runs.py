@@ -10,7 +10,7 @@ import pytest
 from agents import Agent, RunConfig, Runner, SessionSettings, trace
 from agents.memory import OpenAIResponsesCompactionSession
 from agents.testing import ScriptedModel, assistant_message
-from agents.tracing import set_tracing_disabled
+from agents.tracing import set_trace_processors, set_tracing_disabled
 
 import clew
 from clew.adapters.openai_agents import ClewSession
@@ -19,12 +19,13 @@ from tests.adapters.openai.support import agent, said, texts
 from tests.checkpointer.support import run
 
 
-@pytest.fixture(autouse=True)
-def _no_tracing():
-    """Nothing is sent anywhere, and nothing is said about it."""
-    set_tracing_disabled(True)
-    yield
+@pytest.fixture
+def tracing():
+    """Traces are made, and sent nowhere."""
+    set_trace_processors([])
     set_tracing_disabled(False)
+    yield
+    set_tracing_disabled(True)
 
 
 def test_a_conversation_goes_on_in_another_process(store):
@@ -104,9 +105,8 @@ def test_a_limit_of_the_run_is_what_the_model_hears(store):
     run(go())
 
 
-def test_a_run_s_trace_is_the_run_of_its_checkpoints_and_messages(store):
+def test_a_run_s_trace_is_the_run_of_its_checkpoints_and_messages(store, tracing):
     async def go():
-        set_tracing_disabled(False)
         session = ClewSession("s", store.open())
         with trace("a run", disabled=False) as first:
             await session.add_items(said("a"))
