@@ -19,7 +19,7 @@ PYTHON ?=
 help: ## show this list
 	@echo "usage: make <target> [ARGS=\"...\"]"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do \
-	    printf '%-15s %s\n' "$$name" "$$text"; done
+	    printf '%-18s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing is lost
@@ -57,6 +57,15 @@ test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.1
 	    echo "== $$distribution on $$("$$place/bin/python" --version)"; \
 	    "$$place/bin/python" -m pytest -q -n auto tests/adapters/agentflow tests/adapters/injection $(ARGS); \
 	done
+
+.PHONY: test-openai-sdk
+test-openai-sdk: .venv/openai-sdk/.ready ## run the session tests of the OpenAI Agents SDK with ClewSession (downloads them once)
+	@cd .venv/openai-sdk/source && PYTHONPATH="$(CURDIR)/tests/adapters/openai/sdk" ../bin/python -m pytest -q -p clew_in_place_of_sqlite \
+	    $$(../bin/python -c 'import tomllib; print(*tomllib.load(open("$(CURDIR)/tests/adapters/openai/sdk/tests.toml", "rb"))["files"])') $(ARGS)
+
+.PHONY: test-llmfy-old
+test-llmfy-old: .venv/llmfy-old/.ready ## run the tests of the llmfy adapter with llmfy 0.9
+	@.venv/llmfy-old/bin/python -m pytest -q -p no:cacheprovider tests/adapters/llmfy --ignore tests/adapters/llmfy/test_newer.py $(ARGS)
 
 .PHONY: check
 check: lint test ## format, lint, types, import contract and tests: what CI runs
@@ -117,3 +126,22 @@ endif
 	@echo "Installing Clew and what its tests need (once)..."
 	@$(PIP) install -e '.[dev]'
 	@touch $@ .venv/.demo
+
+# --- Environments of their own, for what must not meet the others.
+
+.venv/openai-sdk/.ready: .venv/.place pyproject.toml
+	@echo "Fetching the source of the OpenAI Agents SDK, and what its tests need (once)..."
+	@rm -rf .venv/openai-sdk && $(BIN)/python -m venv .venv/openai-sdk
+	@.venv/openai-sdk/bin/python -m pip --disable-pip-version-check -qq install -e '.[openai]' 'openai-agents[sqlalchemy,encrypt]==0.24.*' \
+	    pytest pytest-asyncio pytest-mock pytest-timeout inline-snapshot aiosqlite fastapi httpx websockets
+	@.venv/openai-sdk/bin/python -m pip --disable-pip-version-check -qq download --no-deps --no-binary :all: -d .venv/openai-sdk/download 'openai-agents==0.24.*'
+	@mkdir .venv/openai-sdk/source && tar -xzf .venv/openai-sdk/download/*.tar.gz --strip-components 1 -C .venv/openai-sdk/source
+	@touch $@
+
+# llmfy 0.9 wants a package that no index has, and does not use it here.
+.venv/llmfy-old/.ready: .venv/.place pyproject.toml
+	@echo "Setting up llmfy 0.9 (once)..."
+	@rm -rf .venv/llmfy-old && $(BIN)/python -m venv .venv/llmfy-old
+	@.venv/llmfy-old/bin/python -m pip --disable-pip-version-check -qq install -e . pydantic pytest pytest-timeout hypothesis
+	@.venv/llmfy-old/bin/python -m pip --disable-pip-version-check -qq install --no-deps 'llmfy==0.9.*'
+	@touch $@

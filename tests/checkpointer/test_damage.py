@@ -105,6 +105,15 @@ def test_a_thread_with_a_damaged_head_is_repaired_from_its_messages(damaged, tab
     assert checkpointer.verify().ok
 
 
+def test_what_was_repaired_does_not_rely_on_the_damaged_values(damaged, sqlite):
+    checkpointer, made = damaged("value_rows", "data", row=3)
+    for number in range(3):
+        checkpointer.delete_checkpoint(at(made["t", number]))
+    whole = made["t", 3].state
+    sqlite.open().repair("t", rebuild=lambda last, messages: whole)
+    assert sqlite.open().get_state("t") == whole
+
+
 def test_a_repair_may_be_told_how(damaged):
     checkpointer, _ = damaged("checkpoints", "body", row=3)
     repaired = checkpointer.repair("t", rebuild=lambda last, messages: {"last": last["n"], "said": len(messages)})

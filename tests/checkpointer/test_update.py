@@ -25,6 +25,29 @@ def test_fields_are_set_appended_to_and_removed_in_one_checkpoint(store):
     assert len(checkpointer.list_checkpoints("t")) == 2
 
 
+def test_messages_come_with_the_change_in_one_commit(store):
+    checkpointer = store.open(SpyStorage)
+    said = [clew.Message(message_id=f"m{n}", role="user", content=f"word {n}") for n in range(2)]
+    made = checkpointer.update_state({"thread_id": "t", "run_id": "r"}, append={"m": [1]}, messages=said)
+    assert [len(commit.messages) for commit in checkpointer.storage.commits] == [2]
+    assert [(each.message_id, each.run_id) for each in checkpointer.list_messages("t")] == [("m0", "r"), ("m1", "r")]
+    checkpointer.update_state("t", append={"m": [2]}, messages=[clew.Message(message_id="m2", role="user")])
+    assert [each.message_id for each in checkpointer.list_messages(checkpointer.fork(at(made)))] == ["m0", "m1"]
+
+
+def test_messages_go_with_a_checkpoint_in_one_commit(store):
+    checkpointer = store.open(SpyStorage)
+    said = [clew.Message(message_id=f"m{n}", role="user", content=f"word {n}") for n in range(3)]
+    base = checkpointer.put_checkpoint("t", {"m": [0, 1, 2]}, messages=said)
+    checkpointer.put_checkpoint("t", {"m": [0]}, remove_messages=["m1", "m2", "absent"])
+    assert len(checkpointer.storage.commits) == 2
+    assert [each.message_id for each in checkpointer.list_messages("t")] == ["m0"]
+    assert checkpointer.list_messages("t", search="word 2") == []
+    with pytest.raises(clew.ConflictError):
+        checkpointer.put_checkpoint(at(base), {}, remove_messages=["m0"], on_conflict="reject")
+    assert [each.message_id for each in checkpointer.list_messages("t")] == ["m0"]
+
+
 def test_the_async_method_does_the_same(store):
     async def go():
         checkpointer = store.open()
@@ -160,10 +183,10 @@ def test_the_cost_of_a_change_does_not_grow_with_the_state(store, cold):
         first.put_state(f"t{size}", {"messages": messages, "n": 0})
         checkpointer = store.open(SpyStorage) if cold else first
         spy = checkpointer.storage
-        spy.commits.clear()
+        checkpointer.storage.commits.clear()
         spy.reads = 0
         checkpointer.update_state(f"t{size}", append={"messages": [{"role": "user", "content": text("new", 100)}]})
-        (commit,) = spy.commits
+        (commit,) = checkpointer.storage.commits
         costs[size], reads[size] = written(commit), spy.reads
         assert len(store.open().get_state(f"t{size}")["messages"]) == size + 1
     assert costs[10_000] <= costs[10] + 600, costs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,7 +10,9 @@ from msgspec.structs import replace
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.records import DAMAGED, checkpoint_metadata, message_of, thread_info
 from clew.checkpointer.sweeping import Sweeping, address_of
+from clew.codec.index import ThreadIndex
 from clew.codec.rows import OpenRows
+from clew.codec.state import Encoded
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
@@ -156,7 +157,7 @@ class OperationMethods(Sweeping):
         """A new head made from the newest checkpoint that can be loaded and the thread's message record.
 
         `rebuild(state, messages)` makes the new state; `state` is `None` if no checkpoint can be loaded. Without it, the
-        state's "messages" become the record, as plain dicts.
+        state's "messages" become the record, as plain dicts. It is stored anew, and relies on nothing that was stored before.
         """
         address = read_config(config)
         state: Any = None
@@ -177,7 +178,12 @@ class OperationMethods(Sweeping):
         new = self._new_checkpoint(
             address, parent=HEAD, node_name="repair", metadata={"repaired_from_messages": len(messages)}
         )
-        encode = partial(self._codec.encode, rebuilt, namespace=address.namespace)
+
+        def encode(index: ThreadIndex | None) -> Encoded:
+            # As if the thread had no values yet: those that it has may be the damaged ones.
+            unknown = ThreadIndex(index.basis) if index is not None else None
+            return self._codec.encode(rebuilt, unknown, address.namespace)
+
         return self._checkpoint(address, new, await self._save(address, encode, new), rebuilt)
 
     async def aerase_user(self, user_id: str | int, *, progress: Progress | None = None) -> int:

@@ -73,10 +73,10 @@ class StateMethods(Finding):
         """A new checkpoint from the head with some fields changed, at the cost of the change, whatever the state's size.
 
         `set` replaces fields, `append` adds to the end of lists (a missing one is begun), `remove` takes fields away
-        (a missing one is none). The rest is neither loaded nor encoded, so the returned checkpoint's state is
-        `clew.NOT_LOADED`. If another writer moves the head meanwhile, the change is made to the new head;
-        with `checkpoint_id` in the config, it is made to that checkpoint, and `on_conflict` decides as in
-        `aput_checkpoint`, which says what the other parameters mean.
+        (a missing one is none), `messages` go to the conversation record with it, atomically. The rest is neither loaded
+        nor encoded, so the returned checkpoint's state is `clew.NOT_LOADED`. If another writer moves the head meanwhile,
+        the change is made to the new head; with `checkpoint_id` in the config, it is made to that checkpoint, and
+        `on_conflict` decides as in `aput_checkpoint`, which says what the other parameters mean.
         """
         address = read_config(config)
         edited = partial(
@@ -129,6 +129,7 @@ class StateMethods(Finding):
         state: Any,
         *,
         messages: Sequence[Message | Mapping[str, Any]] = (),
+        remove_messages: Iterable[str] = (),
         node_name: str | None = None,
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -138,6 +139,7 @@ class StateMethods(Finding):
     ) -> Checkpoint:
         """Save `state` and `messages` together, atomically, as the thread's new head.
 
+        `remove_messages` are ids of messages that go in the same moment (one that is not there is none).
         With `checkpoint_id` in the config ("I started from this one"), and if the head has moved since,
         `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError. `parent=None` says instead that it
         started from nothing: a beginning, and with "reject" there must be no other checkpoint in its namespace.
@@ -156,9 +158,11 @@ class StateMethods(Finding):
             new_id=new_id,
         )
         records = message_records(self._codec, messages, None, address.run_id)
+        gone = _checked_ids(remove_messages, "remove_messages")
         encode = partial(self._codec.encode, state, namespace=address.namespace)
         commit_id = None if new_id is None else ids.new_id()
-        applied = await self._save(address, encode, new, messages=records, commit_id=commit_id)
+        remove = Removal(messages=gone) if gone else None
+        applied = await self._save(address, encode, new, messages=records, remove=remove, commit_id=commit_id)
         return self._checkpoint(address, new, applied, state)
 
     async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
@@ -270,6 +274,12 @@ def _checked_changes(changes: Mapping[str, Any] | None, name: str) -> dict[str, 
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigError(f"{name} must be a mapping of fields, not {type(changes).__name__}")
     return dict(changes or {})
+
+
+def _checked_ids(ids: Iterable[str], name: str) -> tuple[str, ...]:
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise ConfigError(f"{name} must be a list of ids, not one {type(ids).__name__}")
+    return tuple([checked_text(f"{name}[{at}]", each) for at, each in enumerate(ids)])
 
 
 def _checked_items(items: Iterable[Any], name: str) -> list[Any]:

@@ -1,0 +1,160 @@
+"""The checkpointer for llmfy's FlowEngine."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final, Self
+
+from llmfy import Content, ContentType, Message, Role
+from llmfy.flow_engine.checkpointer.base_checkpointer import BaseCheckpointer as TheirCheckpointer
+from llmfy.flow_engine.checkpointer.base_checkpointer import Checkpoint as TheirCheckpoint
+from llmfy.llmfy_core.messages.tool_call import ToolCall
+
+from clew.adapters.llmfy.messages import Record
+from clew.adapters.llmfy.metadata import LLMFY, field_of, their_metadata, told_by
+from clew.checkpointer.base import BaseCheckpointer
+from clew.codec.registry import register
+from clew.errors import ConfigError
+from clew.factory import connect
+from clew.model.checkpoint import Checkpoint
+from clew.model.commit import HEAD, OnConflict
+from clew.model.config import User
+from clew.model.thread import ThreadInfo
+
+# llmfy 0.9 hands over its messages as objects.
+for _cls in (Role, ContentType, Content, ToolCall, Message):
+    register(_cls, name=f"llmfy.{_cls.__name__}")
+
+_NONE: Final = ""
+"""Stands for the checkpoint of a session that had none yet."""
+
+
+class ClewCheckpointer(TheirCheckpointer):
+    """llmfy's checkpoints in any Clew store: `FlowEngine(State, checkpointer=ClewCheckpointer(clew.connect(url)))`.
+
+    Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every session is an ordinary Clew
+    thread, owned by `user_id`.
+
+    - `messages`: the field of the state whose messages go into the conversation record too, with the same commit; `None`
+      for none.
+    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps the checkpoints of both, and
+      the later save is the latest; "reject" raises ConflictError in the one that comes later.
+    """
+
+    requires_serialization = True
+
+    def __init__(
+        self,
+        checkpointer: BaseCheckpointer | str | None = None,
+        *,
+        user_id: str | int | User = None,
+        messages: str | None = "messages",
+        on_conflict: OnConflict = "branch",
+    ) -> None:
+        if on_conflict not in ("branch", "reject"):
+            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        self._owns = not isinstance(checkpointer, BaseCheckpointer)
+        self.checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
+        self.user_id = user_id
+        self._field = messages
+        self._on_conflict: OnConflict = on_conflict
+        self._record = Record()
+        # What the run of this task started from, by session. The dict is shared with the tasks that the run starts.
+        self._bases: ContextVar[dict[str, str]] = ContextVar("clew_llmfy_bases")
+
+    async def save(self, checkpoint: TheirCheckpoint) -> None:
+        """Save a checkpoint as the session's latest. An id that was saved before is replaced in its place."""
+        told = told_by(checkpoint.metadata)
+        session_id, checkpoint_id = checkpoint.metadata.session_id, checkpoint.metadata.checkpoint_id
+        said = checkpoint.state.get(self._field) if self._field is not None else None
+        bases = self._bases.get({})
+        base = bases.get(session_id)
+        await self.checkpointer.aput_checkpoint(
+            {**self._config(session_id, base or None), "run_id": told.get("run_id") or None},
+            checkpoint.state,
+            messages=self._record.new(session_id, said),
+            node_name=field_of(told, "node"),
+            step=field_of(told, "step"),
+            metadata={LLMFY: told},
+            on_conflict=self._on_conflict,
+            new_id=checkpoint_id,
+            parent=None if base == _NONE else HEAD,
+        )
+        self._record.note(session_id, said)
+        if base is not None:
+            bases[session_id] = checkpoint_id
+
+    async def load(self, session_id: str, checkpoint_id: str | None = None) -> TheirCheckpoint | None:
+        """The session's latest checkpoint, or the one with the id; `None` if there is none, or it is of another session."""
+        found = await self.checkpointer.aget_checkpoint(self._config(session_id, checkpoint_id or None))
+        if not checkpoint_id:
+            started = found.checkpoint_id if found is not None else _NONE
+            self._bases.set({**self._bases.get({}), session_id: started})
+            if found is not None and self._field is not None and isinstance(found.state, dict):
+                self._record.note(session_id, found.state.get(self._field))
+        return _theirs(found) if found is not None else None
+
+    async def list(self, session_id: str, limit: int | None = 10) -> builtins.list[TheirCheckpoint]:
+        """The latest `limit` checkpoints of a session, newest first; `None` for all, 0 for none."""
+        return [_theirs(each) for each in await self.checkpointer.aget_history(self._config(session_id), limit)]
+
+    async def delete(self, session_id: str, checkpoint_id: str | None = None) -> None:
+        """Remove one checkpoint of a session, or the session with everything in it. What is not there is none."""
+        if checkpoint_id:
+            await self.checkpointer.adelete_checkpoint(self._config(session_id, checkpoint_id))
+        else:
+            await self.checkpointer.adelete_thread(self._config(session_id))
+            self._record.forget(session_id)
+        self._bases.get({}).pop(session_id, None)
+
+    async def clear_all(self) -> None:
+        """Remove all sessions of llmfy's that are this checkpointer's user's; other threads of the store stay."""
+        for thread in _sessions(await self.checkpointer.alist_threads({"user_id": self.user_id}, limit=None)):
+            await self.checkpointer.adelete_thread({"thread_id": thread.thread_id, "user_id": self.user_id})
+        self._record.forget()
+        self._bases.set({})
+
+    async def aget_stats(self) -> dict[str, Any]:
+        """How many sessions and checkpoints there are, and how many of each session's."""
+        return _stats(await self.checkpointer.alist_threads({"user_id": self.user_id}, limit=None))
+
+    def get_stats(self) -> dict[str, Any]:
+        """Sync twin of `aget_stats`."""
+        return _stats(self.checkpointer.list_threads({"user_id": self.user_id}, limit=None))
+
+    async def close(self) -> None:
+        """Close the store, if this checkpointer opened it."""
+        if self._owns:
+            await self.checkpointer.arelease()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _config(self, session_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
+        return {"thread_id": session_id, "user_id": self.user_id, "checkpoint_id": checkpoint_id}
+
+
+def _theirs(checkpoint: Checkpoint) -> TheirCheckpoint:
+    return TheirCheckpoint(metadata=their_metadata(checkpoint.metadata), state=checkpoint.state)
+
+
+def _sessions(threads: Iterable[ThreadInfo]) -> builtins.list[ThreadInfo]:
+    """Those of `threads` that llmfy has saved to last."""
+    return [each for each in threads if each.head is not None and LLMFY in each.head.metadata]
+
+
+def _stats(threads: Iterable[ThreadInfo]) -> dict[str, Any]:
+    counts = {each.thread_id: each.checkpoint_count for each in _sessions(threads)}
+    return {
+        "total_sessions": len(counts),
+        "total_checkpoints": sum(counts.values()),
+        "checkpoints_per_session": counts,
+    }

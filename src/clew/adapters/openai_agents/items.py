@@ -1,0 +1,81 @@
+"""Items of the Responses API as Clew messages, and back exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from clew.model.message import Message
+
+ITEM: Final = "openai.item"
+"""In a message's metadata: the item, but for the field that is the message's content."""
+SHOWN: Final = "openai.content"
+"""In a message's metadata: which field of the item that is; absent if the content was put together for searching."""
+
+_CONTENT_FIELDS: Final = ("content", "output", "summary")
+"""Of messages, of tools' results, of reasoning: what an item says."""
+_SPOKEN_FIELDS: Final = frozenset(
+    {"name", "arguments", "input", "code", "action", "query", "queries", "command", "commands", "output", "results"}
+    | {"content", "summary", "text", "refusal", "error"}
+)
+"""Fields whose text a search should find, in items of any type. Ids, statuses and encrypted contents are not said."""
+
+
+def message_of(item: Mapping[str, Any], message_id: str) -> Message:
+    """`item` as an entry of the conversation record, from which `item_of` makes it again."""
+    kind = str(item.get("type") or "message")
+    shown = next((name for name in _CONTENT_FIELDS if _is_content(item.get(name))), None)
+    metadata: dict[str, Any] = {ITEM: dict(item)}
+    if shown is not None:
+        # Kept once. Its place stays, so that the fields come back in their order.
+        metadata = {ITEM: {**item, shown: None}, SHOWN: shown}
+    return Message(
+        message_id=message_id,
+        role=_role(item, kind),
+        content=item[shown] if shown is not None else "\n".join(_spoken(item)),
+        tool_calls=({"id": item.get("call_id") or item.get("id"), "name": item.get("name") or kind},)
+        if kind.endswith("_call")
+        else (),
+        metadata=metadata,
+    )
+
+
+def item_of(message: Message) -> dict[str, Any] | None:
+    """The item that `message` was made of; `None` if it was not made of one, or is damaged."""
+    item = message.metadata.get(ITEM)
+    if not isinstance(item, Mapping):
+        return None
+    shown = message.metadata.get(SHOWN)
+    return {**item, shown: message.content} if shown else dict(item)
+
+
+def is_user_message(item: Mapping[str, Any]) -> bool:
+    """Whether `item` begins a turn."""
+    return item.get("role") == "user" and item.get("type", "message") == "message"
+
+
+def _role(item: Mapping[str, Any], kind: str) -> str:
+    role = item.get("role")
+    if isinstance(role, str) and role:
+        return role
+    return "tool" if kind.endswith("_output") else "assistant"
+
+
+def _is_content(value: Any) -> bool:
+    """Whether `value` reads as a message's content: text, or blocks whose text the message itself finds."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and bool(value) and all(isinstance(block, dict) and "text" in block for block in value)
+    )
+
+
+def _spoken(value: Any, *, said: bool = False) -> Iterator[str]:
+    if isinstance(value, str):
+        # A picture in a data URL is no text.
+        if said and value and not value.startswith("data:"):
+            yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _spoken(inner, said=name in _SPOKEN_FIELDS)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _spoken(inner, said=said)

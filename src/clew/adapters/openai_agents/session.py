@@ -1,0 +1,329 @@
+"""A session of the OpenAI Agents SDK as an ordinary Clew thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from agents import SessionSettings
+from agents.memory.session_settings import coerce_session_settings
+from agents.tracing import get_current_trace
+
+from clew.adapters.openai_agents.items import is_user_message, item_of, message_of
+from clew.checkpointer.base import BaseCheckpointer
+from clew.errors import ConfigError, ConflictError, CorruptRecordError, LeaseError
+from clew.factory import connect
+from clew.ids import new_id
+from clew.model.checkpoint import Checkpoint
+from clew.model.config import User
+from clew.model.message import Message
+from clew.model.thread import ThreadInfo
+
+if TYPE_CHECKING:
+    from agents import TResponseInputItem
+
+ITEMS: Final = "items"
+"""The field of the state that holds the session's items."""
+MESSAGE_IDS: Final = "message_ids"
+"""The field that says under which id each item is in the conversation record; `None` for one that is not."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSnapshot:
+    """What the SDK's compaction reads, and how it puts a summary in the place of the items from `start` on."""
+
+    items: list[TResponseInputItem]
+    complete: bool
+    replace_suffix: Callable[[int, list[TResponseInputItem]], Awaitable[bool]]
+
+
+class ClewSession:
+    """A conversation of the Agents SDK (its `Session` protocol), with the whole history of how it came about.
+
+    `checkpointer` is a Clew checkpointer, which any number of sessions may share, or the URL of a store, which this
+    session then opens and closes. The thread belongs to `user_id`; another user's session finds nothing in it and may not
+    write to it. With `record_messages=False`, the items are kept, and the searchable conversation record is not.
+    """
+
+    session_settings: SessionSettings | None
+
+    def __init__(
+        self,
+        session_id: str,
+        checkpointer: BaseCheckpointer | str | None = None,
+        *,
+        user_id: str | int | User = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        record_messages: bool = True,
+    ) -> None:
+        self.session_id = session_id
+        self.user_id = user_id
+        self.session_settings = coerce_session_settings(session_settings or SessionSettings())
+        self._record_messages = record_messages
+        self._owns_checkpointer = not isinstance(checkpointer, BaseCheckpointer)
+        self._checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
+
+    @property
+    def checkpointer(self) -> BaseCheckpointer:
+        """Where the session is kept. All that Clew does with threads, it does with this session's `config`."""
+        return self._checkpointer
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config that names the session's thread."""
+        return {"thread_id": self.session_id, "user_id": self.user_id}
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The items in their order, or the latest `limit` of them (without one: `session_settings.limit`).
+
+        If the newest checkpoint is damaged, they come from the conversation record, without those that are damaged there.
+        """
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        try:
+            checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+            items = self._items(checkpoint)
+        except CorruptRecordError as error:
+            items = _items_of(await self._checkpointer.alist_messages(self.config, limit=None))
+            if not items:
+                raise
+            _log.warning("session %r is read from its conversation record: %s", self.session_id, error)
+        # A negative limit is none: so it is with the SDK's own sessions.
+        latest = items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
+        return cast("list[TResponseInputItem]", latest)
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Add items at the end, all or none, whoever else adds at the same time. The cost is theirs, however many there are."""
+        added = [_checked(item, at) for at, item in enumerate(items)]
+        if not added:
+            return
+        try:
+            await self._append(added)
+        except CorruptRecordError as error:
+            await self._mend(error)
+            await self._append(added)
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the latest item away and return it; `None` if there is none. Of several callers, each gets another one."""
+        mended = False
+        while True:
+            try:
+                checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+            except CorruptRecordError as error:
+                if mended:
+                    raise
+                await self._mend(error)
+                mended = True
+                continue
+            items = self._items(checkpoint)
+            if checkpoint is None or not items:
+                return None
+            try:
+                await self._rewrite(checkpoint, slice(0, -1), node_name="pop_item")
+            except LeaseError:
+                raise
+            except ConflictError:
+                # Another writer was first, and so got through: the latest item is another one now.
+                continue
+            return cast("TResponseInputItem", items[-1])
+
+    async def clear_session(self) -> None:
+        """Remove the thread with everything in it: items, history, conversation record, description. Forks live on.
+
+        A run of another process that is under way gets ThreadDeletedError when it adds to it; the next one begins anew.
+        """
+        await self._checkpointer.adelete_thread(self.config)
+
+    async def fork(self, from_turn: int | None = None, *, session_id: str | None = None) -> ClewSession:
+        """A new session that begins as this one is, or as it was right before the user's message number `from_turn`.
+
+        The first is number 1. The fork shares what is stored, and the checkpointer with it. Raises ConflictError if
+        `session_id` is taken or this session is empty, ConfigError if there was no such turn.
+        """
+        source, kept = self.config, None
+        if from_turn is not None:
+            checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+            kept = self._length_before(from_turn, self._items(checkpoint))
+            source["checkpoint_id"] = checkpoint.checkpoint_id if checkpoint is not None else None
+        forked = await self._checkpointer.afork(source, session_id)
+        session = ClewSession(
+            forked["thread_id"],
+            self._checkpointer,
+            user_id=self.user_id,
+            session_settings=self.session_settings,
+            record_messages=self._record_messages,
+        )
+        if kept is not None:
+            try:
+                await session._keep_only(kept)
+            except BaseException:
+                await session.clear_session()
+                raise
+        return session
+
+    async def describe(
+        self, *, thread_name: str | None = None, tags: Sequence[str] = (), metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Give the thread a name, tags and metadata, in the place of those that it had."""
+        described = {"thread_name": thread_name, "tags": tags, "metadata": dict(metadata or {})}
+        await self._checkpointer.aput_thread(self.config, described)
+
+    async def info(self) -> ThreadInfo | None:
+        """The thread's owner, description, head and counts; `None` while nothing was added."""
+        return await self._checkpointer.aget_thread(self.config)
+
+    async def repair(self) -> None:
+        """Make a new head from the conversation record, if the newest checkpoint is damaged."""
+        await self._checkpointer.arepair(self.config, rebuild=_rebuilt)
+
+    async def aclose(self) -> None:
+        """Close the store, if this session opened it."""
+        if self._owns_checkpointer:
+            await self._checkpointer.arelease()
+
+    def close(self) -> None:
+        """The same for callers without an event loop."""
+        if self._owns_checkpointer:
+            self._checkpointer.release()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _append(self, items: Sequence[dict[str, Any]]) -> None:
+        ids = self._new_ids(items)
+        await self._checkpointer.aupdate_state(
+            self._config_to_write(),
+            append={ITEMS: items, MESSAGE_IDS: ids},
+            messages=_messages_of(items, ids),
+            node_name="add_items",
+        )
+
+    async def _mend(self, error: CorruptRecordError) -> None:
+        """Repair the session before a write, if it has the record that this takes."""
+        if not self._record_messages:
+            raise error
+        await self.repair()
+
+    def _config_to_write(self) -> dict[str, Any]:
+        """With the trace of the SDK's run as the run, so that what a run added can be told from the rest."""
+        trace = get_current_trace()
+        run_id = trace.trace_id if trace is not None and trace.export() is not None else None
+        return {**self.config, "run_id": run_id}
+
+    def _items(self, checkpoint: Checkpoint | None) -> list[dict[str, Any]]:
+        if checkpoint is None:
+            return []
+        items = checkpoint.state.get(ITEMS, []) if isinstance(checkpoint.state, dict) else None
+        if not isinstance(items, list):
+            raise ConfigError(f"thread {self.session_id!r} holds no session: its state has no list of {ITEMS!r}")
+        return items
+
+    def _length_before(self, turn: int, items: Sequence[Mapping[str, Any]]) -> int:
+        turns = [at for at, item in enumerate(items) if is_user_message(item)]
+        if not 1 <= turn <= len(turns):
+            raise ConfigError(f"session {self.session_id!r} has {len(turns)} turns, and no number {turn!r}")
+        return turns[turn - 1]
+
+    async def _keep_only(self, count: int) -> None:
+        """Leave the first `count` items of a new fork, and no checkpoint with more of them."""
+        checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+        assert checkpoint is not None  # the fork brought it
+        await self._rewrite(checkpoint, slice(0, count), node_name="fork")
+        await self._checkpointer.adelete_checkpoint({**self.config, "checkpoint_id": checkpoint.checkpoint_id})
+
+    async def _rewrite(self, checkpoint: Checkpoint, kept: slice, added: Sequence[Any] = (), *, node_name: str) -> None:
+        """A new checkpoint with some of the items of `checkpoint`, and then `added`, the record in the same commit.
+
+        Raises ConflictError if `checkpoint` is not the head any more.
+        """
+        items, ids = checkpoint.state.get(ITEMS, []), checkpoint.state.get(MESSAGE_IDS, [])
+        new = [_checked(item, at) for at, item in enumerate(added)]
+        new_ids = self._new_ids(new)
+        left = set(ids[kept])
+        await self._checkpointer.aput_checkpoint(
+            {**self._config_to_write(), "checkpoint_id": checkpoint.checkpoint_id},
+            {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: ids[kept] + new_ids},
+            messages=_messages_of(new, new_ids),
+            remove_messages=[key for key in ids if key is not None and key not in left],
+            node_name=node_name,
+            on_conflict="reject",
+        )
+
+    def _new_ids(self, items: Sequence[Any]) -> list[str | None]:
+        return [new_id() if self._record_messages else None for _ in items]
+
+    # What follows is no part of the SDK's protocol: its compaction looks for these names, and without them it would clear the
+    # session and add to it anew, which would take the history away.
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
+    ) -> CompactionSnapshot | None:
+        """The latest `limit` items, to be replaced if nobody has written meanwhile; `None` if they can't be read whole."""
+        try:
+            checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+        except CorruptRecordError:
+            return None
+        items = self._items(checkpoint)
+        first = max(0, len(items) - limit)
+
+        async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
+            end = first + start
+            if checkpoint is None or end >= len(items):
+                return False
+            live = end if prune_prefix is None else next((at for at in range(end) if not prune_prefix(items[at])), end)
+            return await self._replaced(checkpoint, slice(live if prune_prefix else 0, end), output)
+
+        return CompactionSnapshot(cast("list[TResponseInputItem]", items[first:]), first == 0, replace_suffix)
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        """Put `items` in the place of all; says whether nobody has written meanwhile."""
+        checkpoint = await self._checkpointer.aget_checkpoint(self.config)
+        if checkpoint is None:
+            return False
+        return await self._replaced(checkpoint, slice(0, 0), items)
+
+    async def _replaced(self, checkpoint: Checkpoint, kept: slice, added: Sequence[Any]) -> bool:
+        try:
+            await self._rewrite(checkpoint, kept, added, node_name="compaction")
+        except LeaseError:
+            raise
+        except ConflictError:
+            return False
+        return True
+
+
+def _checked(item: Any, at: int) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        raise ConfigError(
+            f"items[{at}] must be a dict, not {type(item).__name__}; a run item gives one: to_input_item()"
+        )
+    return dict(item)
+
+
+def _messages_of(items: Sequence[Mapping[str, Any]], ids: Sequence[str | None]) -> list[Message]:
+    return [message_of(item, key) for item, key in zip(items, ids, strict=True) if key is not None]
+
+
+def _items_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    return [item for message in messages if (item := item_of(message)) is not None]
+
+
+def _rebuilt(state: Any, messages: list[Message]) -> dict[str, Any]:
+    """The state of the newest checkpoint that is whole, brought up to the conversation record."""
+    rest = state if isinstance(state, dict) else {}
+    recorded = {each.message_id: item for each in messages if (item := item_of(each)) is not None}
+    pairs = zip(rest.get(ITEMS, []), rest.get(MESSAGE_IDS, []), strict=False)
+    kept = [(item, key) for item, key in pairs if key is None or key in recorded]
+    known = {key for _, key in kept}
+    kept += [(item, key) for key, item in recorded.items() if key not in known]
+    return {**rest, ITEMS: [item for item, _ in kept], MESSAGE_IDS: [key for _, key in kept]}

@@ -1,0 +1,77 @@
+"""What flows of llmfy 0.11 alone do: fan out, and save nothing before their first node, so that two runs can meet there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, TypedDict
+
+from llmfy import END, START, FlowEngine
+from llmfy.flow_engine.execution.send import Send
+
+import clew
+from clew.adapters.llmfy import ClewCheckpointer
+from tests.adapters.llmfy.support import Flow, append, user
+from tests.checkpointer.support import run
+
+
+class State(TypedDict):
+    done: Annotated[list[int], append]
+
+
+async def plan(state):
+    return {}
+
+
+async def work(state):
+    return {"done": [state["number"]]}
+
+
+def test_branches_that_a_run_sends_out_are_one_checkpoint(store):
+    async def go():
+        engine = FlowEngine(State, checkpointer=ClewCheckpointer(store.open(), on_conflict="reject"))
+        engine.add_node("plan", plan)
+        engine.add_node("work", work)
+        engine.add_edge(START, "plan")
+        engine.add_conditional_edges("plan", lambda state: [Send("work", {"number": n}) for n in range(5)], ["work"])
+        engine.add_edge("work", END)
+        engine.build()
+        await engine.invoke({"done": []}, session_id="s")
+        latest = await engine.get_checkpoint("s")
+        assert latest is not None
+        assert sorted(latest.state["done"]) == [0, 1, 2, 3, 4]
+        assert latest.metadata.dispatch_id is not None
+
+    run(go())
+
+
+async def two_at_once(checkpointer, on_conflict):
+    """Two runs that start from the same checkpoint, and save one after the other."""
+    flows = [Flow(ClewCheckpointer(checkpointer, on_conflict=on_conflict)) for _ in range(2)]
+    await flows[0].engine.invoke(user("hi"), session_id="s")
+    flows[0].meet = flows[1].meet = asyncio.Barrier(2)
+    return await asyncio.gather(
+        *(flow.engine.invoke(user(f"run {at}"), session_id="s") for at, flow in enumerate(flows)),
+        return_exceptions=True,
+    )
+
+
+def test_of_two_runs_at_once_none_is_lost(store):
+    async def go():
+        checkpointer = store.open()
+        results = await two_at_once(checkpointer, "branch")
+        assert not [each for each in results if isinstance(each, BaseException)]
+        states = [each.state for each in await checkpointer.aget_history("s", limit=None)]
+        assert all(result["messages"][-1].content == "third says hello" for result in results)
+        assert sum(state["visited"] == 2 * ["first", "second", "third"] for state in states) == 2
+        assert len(await checkpointer.alist_messages("s", limit=None)) == 4 + 2 * 4
+
+    run(go())
+
+
+def test_of_two_runs_at_once_the_later_is_refused_if_asked_for(store):
+    async def go():
+        results = await two_at_once(store.open(), "reject")
+        (refused,) = [each for each in results if isinstance(each, BaseException)]
+        assert isinstance(refused, clew.ConflictError) or isinstance(refused.__cause__, clew.ConflictError)
+
+    run(go())

@@ -1,0 +1,196 @@
+"""Agents of the SDK, run by its Runner with its scripted model: tools, streaming, resuming, compaction, crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from agents import Agent, RunConfig, Runner, SessionSettings, trace
+from agents.memory import OpenAIResponsesCompactionSession
+from agents.testing import ScriptedModel, assistant_message
+from agents.tracing import set_trace_processors, set_tracing_disabled
+
+import clew
+from clew.adapters.openai_agents import ClewSession
+from clew.adapters.openai_agents.items import item_of
+from tests.adapters.openai.support import agent, said, texts
+from tests.checkpointer.support import run
+
+
+@pytest.fixture
+def tracing():
+    """Traces are made, and sent nowhere."""
+    set_trace_processors([])
+    set_tracing_disabled(False)
+    yield
+    set_tracing_disabled(True)
+
+
+def test_a_conversation_goes_on_in_another_process(store):
+    async def first():
+        session = ClewSession("s", store.open())
+        result = await Runner.run(
+            agent(("weather", {"city": "Lima"}), "It is sunny."), "Weather in Lima?", session=session
+        )
+        assert result.final_output == "It is sunny."
+
+    async def second():
+        session = ClewSession("s", store.open())
+        model = ScriptedModel([[assistant_message("Yes.")]])
+        await Runner.run(Agent(name="agent", model=model), "Sure?", session=session)
+        heard: Any = model.calls[0].input
+        assert texts(heard)[0] == "Weather in Lima?"
+        assert heard[2]["output"] == "It is sunny in Lima"
+        assert texts(heard)[-2:] == ["It is sunny.", "Sure?"]
+        found = await session.checkpointer.alist_messages("s", search="sunny in lima")
+        assert [each.role for each in found] == ["tool"]
+        assert len(await session.get_items()) == 6
+
+    run(first())
+    run(second())
+
+
+def test_a_streamed_run_is_kept_like_any_other(store):
+    async def go():
+        session = ClewSession("s", store.open())
+        result = Runner.run_streamed(agent(("weather", {"city": "Lima"}), "Sunny."), "Weather?", session=session)
+        async for _ in result.stream_events():
+            pass
+        assert [item.get("type", item.get("role")) for item in await session.get_items()] == [
+            "user",
+            "function_call",
+            "function_call_output",
+            "message",
+        ]
+
+    run(go())
+
+
+def test_a_run_without_an_event_loop_is_kept_too(store):
+    session = ClewSession("s", store.open())
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())
+    try:
+        Runner.run_sync(agent("Hello."), "Hi", session=session)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+    assert texts(run(session.get_items())) == ["Hi", "Hello."]
+
+
+def test_a_run_that_failed_keeps_what_was_said_and_the_next_one_goes_on(store):
+    async def go():
+        session = ClewSession("s", store.open())
+        with pytest.raises(RuntimeError, match="model down"):
+            await Runner.run(
+                Agent(name="agent", model=ScriptedModel([{"error": RuntimeError("model down")}])), "Hi", session=session
+            )
+        await Runner.run(agent("Hello."), "Are you there?", session=ClewSession("s", store.open()))
+        assert texts(await session.get_items()) == ["Hi", "Are you there?", "Hello."]
+
+    run(go())
+
+
+def test_a_limit_of_the_run_is_what_the_model_hears(store):
+    async def go():
+        session = ClewSession("s", store.open())
+        await session.add_items(said(*"abcdef"))
+        model = ScriptedModel([[assistant_message("ok")]])
+        config = RunConfig(session_settings=SessionSettings(limit=2))
+        await Runner.run(Agent(name="agent", model=model), "now", session=session, run_config=config)
+        assert texts(model.calls[0].input) == ["e", "f", "now"]
+        assert len(await session.get_items()) == 8
+
+    run(go())
+
+
+def test_a_run_s_trace_is_the_run_of_its_checkpoints_and_messages(store, tracing):
+    async def go():
+        session = ClewSession("s", store.open())
+        with trace("a run", disabled=False) as first:
+            await session.add_items(said("a"))
+        with trace("another", disabled=True):
+            await session.add_items(said("b"))
+        infos = await session.checkpointer.alist_checkpoints(session.config)
+        assert [each.run_id for each in infos] == [None, first.trace_id]
+        assert (await session.checkpointer.alist_messages(session.config))[0].run_id == first.trace_id
+
+    run(go())
+
+
+def test_a_fork_of_a_run_takes_another_way(store):
+    async def go():
+        session = ClewSession("s", store.open())
+        await Runner.run(agent("Rome."), "Where to?", session=session)
+        await Runner.run(agent("In May."), "When?", session=session)
+        fork = await session.fork(from_turn=2)
+        await Runner.run(agent("By train."), "How?", session=fork)
+        assert texts(await fork.get_items()) == ["Where to?", "Rome.", "How?", "By train."]
+        assert texts(await session.get_items()) == ["Where to?", "Rome.", "When?", "In May."]
+        diff = await session.checkpointer.adiff(session.config, fork.config)
+        assert "By train." in str(diff)
+
+    run(go())
+
+
+class Compactor:
+    """Stands for the service that summarises: the SDK calls nothing else of its client."""
+
+    def __init__(self) -> None:
+        self.responses = self
+
+    async def compact(self, **asked: Any) -> Any:
+        summary = {"type": "compaction", "id": "cmp_1", "encrypted_content": "a summary"}
+        return SimpleNamespace(output=[summary], usage=None)
+
+
+def test_compaction_replaces_the_items_in_one_commit_and_keeps_the_history(store):
+    async def go():
+        session = ClewSession("s", store.open())
+        await session.add_items(said("a", "b"))
+        client: Any = Compactor()
+        compacting = OpenAIResponsesCompactionSession("s", session, client=client, compaction_mode="input")
+        await compacting.run_compaction({"force": True})
+        assert [item["type"] for item in await session.get_items()] == ["compaction"]
+        history = await session.checkpointer.aget_history("s")
+        assert [len(each.state["items"]) for each in history] == [1, 2]
+        record = await session.checkpointer.alist_messages("s")
+        assert [item_of(each) for each in record] == await session.get_items()
+
+    run(go())
+
+
+def test_compaction_of_the_latest_items_gives_way_to_whoever_wrote_meanwhile(store):
+    async def go():
+        session, other = ClewSession("s", store.open()), ClewSession("s", store.open())
+        await session.add_items(said(*"abcd"))
+        snapshot = await session._get_compaction_snapshot(3)
+        assert snapshot is not None
+        assert (texts(snapshot.items), snapshot.complete) == (["b", "c", "d"], False)
+        await other.add_items(said("e"))
+        assert not await snapshot.replace_suffix(1, said("summary"))
+        snapshot = await session._get_compaction_snapshot(9)
+        assert snapshot is not None
+        assert snapshot.complete
+        assert await snapshot.replace_suffix(2, said("summary"))
+        assert texts(await other.get_items()) == ["a", "b", "summary"]
+
+    run(go())
+
+
+def test_a_store_serves_many_sessions_of_many_users_at_once(store):
+    async def go():
+        checkpointer = store.open()
+
+        async def talk(number: int) -> None:
+            session = ClewSession(f"s{number}", checkpointer, user_id=f"user {number % 3}")
+            for turn in range(3):
+                await Runner.run(agent(f"answer {turn}"), f"question {turn}", session=session)
+
+        await asyncio.gather(*map(talk, range(9)))
+        threads = await checkpointer.alist_threads({"user_id": clew.ANY_USER})
+        assert {each.message_count for each in threads} == {6}
+        assert len(await checkpointer.alist_threads({"user_id": "user 1"})) == 3
+
+    run(go())
