@@ -12,7 +12,7 @@ import clew
 from clew.adapters.openai_agents import ClewSession
 from clew.adapters.openai_agents.items import item_of, message_of
 from tests.adapters.openai.support import ANSWER, CALL, ITEMS, OUTPUT, USER, said, texts
-from tests.checkpointer.support import SpyStorage, SuspendingStorage, at, run, text, written
+from tests.checkpointer.support import SpyStorage, at, run, text, written
 
 
 @pytest.fixture
@@ -340,10 +340,9 @@ def test_a_fork_does_not_take_the_place_of_another_session(session):
 # --- Several at once
 
 
-@pytest.mark.parametrize("wrap", [None, SuspendingStorage], ids=["plain", "suspending"])
-def test_of_what_several_add_at_once_nothing_is_lost_or_torn(store, wrap):
+def test_of_what_several_add_at_once_nothing_is_lost_or_torn(store):
     async def go():
-        sessions = [ClewSession("s", store.open(wrap)) for _ in range(4)]
+        sessions = [ClewSession("s", store.open()) for _ in range(4)]
         await asyncio.gather(
             *(
                 each.add_items(said(*(f"{who}-{batch}-{part}" for part in range(3))))
@@ -362,10 +361,9 @@ def test_of_what_several_add_at_once_nothing_is_lost_or_torn(store, wrap):
     run(go())
 
 
-@pytest.mark.parametrize("wrap", [None, SuspendingStorage], ids=["plain", "suspending"])
-def test_of_several_who_pop_at_once_each_gets_another_item(store, wrap):
+def test_of_several_who_pop_at_once_each_gets_another_item(store):
     async def go():
-        sessions = [ClewSession("s", store.open(wrap)) for _ in range(4)]
+        sessions = [ClewSession("s", store.open()) for _ in range(4)]
         await sessions[0].add_items(said(*map(str, range(20))))
         popped = await asyncio.gather(*(each.pop_item() for _ in range(6) for each in sessions))
         got: list[Any] = [each for each in popped if each is not None]
