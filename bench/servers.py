@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ import clew
 from bench.conversation import json_bytes, messages
 from bench.figure import Figure, Report
 from bench.measure import in_turn_async
+from clew.clock import SystemClock
 from clew.testing.servers import PostgresServer, RedisServer
 
 POOL = 16
@@ -38,6 +40,9 @@ class Yardstick(Protocol):
         """Write the one large record that `read` reads."""
 
     async def read(self) -> bytes: ...
+
+    async def settle(self) -> None:
+        """Let the server finish what it put off while much was written."""
 
 
 class RawPostgres:
@@ -75,6 +80,10 @@ class RawPostgres:
         data: bytes = await self._select.fetchval(self._kept)
         return data
 
+    async def settle(self) -> None:
+        await self._connection.execute("VACUUM ANALYZE")
+        await self._connection.execute("CHECKPOINT")
+
 
 _INSERT = "INSERT INTO raw (data) VALUES ($1)"
 
@@ -108,19 +117,45 @@ class RawRedis:
         data: Any = await self._client.get("kept")
         return bytes(data)
 
+    async def settle(self) -> None:
+        """It puts nothing off but the rewriting of its log, which another process does."""
+
+
+class PassingClock(SystemClock):
+    """Half a second passes between any two commits, as if the threads had been active over days."""
+
+    def __init__(self) -> None:
+        self._now = super().now()
+
+    def now(self) -> datetime:
+        self._now += timedelta(seconds=0.5)
+        return self._now
+
 
 class Target:
-    """A kind of server: how it is started, its raw driver, and how long a turn takes where the server's upkeep matters."""
+    """A kind of server: how it is started, and its raw driver.
 
-    def __init__(self, name: str, start: Callable[[], Any], raw: Callable[[str], Any], *, turn: float = 0) -> None:
+    `upkeep` are settings under which a `turn` of so many seconds shows what the server's own upkeep does in a conversation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[dict[str, Any]], Any],
+        raw: Callable[[str], Any],
+        *,
+        upkeep: dict[str, Any] | None = None,
+        turn: float = 0,
+    ) -> None:
         self.name = name
+        self.upkeep = upkeep or {}
         self.turn = turn
         self._start = start
         self._raw = raw
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[tuple[str, Yardstick]]:
-        server = await asyncio.to_thread(self._start)
+    async def running(self, settings: dict[str, Any] | None = None) -> AsyncIterator[tuple[str, Yardstick]]:
+        server = await asyncio.to_thread(self._start, settings or {})
         raw = self._raw(server.url)
         try:
             await raw.open()
@@ -130,18 +165,27 @@ class Target:
             await asyncio.to_thread(server.close)
 
 
-# Autovacuum looks every second here and every minute by default, so a turn of 20 ms here is one of a good second elsewhere.
-_POSTGRES = {"autovacuum_naptime": 1}
 TARGETS = {
-    "postgres": Target("PostgreSQL", lambda: PostgresServer(_POSTGRES, durable=True), RawPostgres, turn=0.02),
-    "redis": Target("Redis", lambda: RedisServer({"appendonly": "yes", "appendfsync": "everysec"}), RawRedis),
+    "postgres": Target(
+        "PostgreSQL",
+        lambda settings: PostgresServer(settings, durable=True),
+        RawPostgres,
+        # Autovacuum looks every minute by default: a turn of 20 ms here is one of a good second elsewhere.
+        upkeep={"autovacuum_naptime": 1},
+        turn=0.02,
+    ),
+    "redis": Target(
+        "Redis",
+        lambda settings: RedisServer({"appendonly": "yes", "appendfsync": "everysec", **settings}),
+        RawRedis,
+    ),
 }
 
 
 async def stored_bytes(target: Target, turns: int, report: Report) -> list[Figure]:
     """Bytes that the store takes for `turns` saved states: tables and indexes, or memory."""
     said = messages(turns)
-    async with target.running() as (url, _), clew.connect(url) as checkpointer:
+    async with target.running(target.upkeep) as (url, _), clew.connect(url) as checkpointer:
         empty = (await checkpointer.astats()).stored_bytes
         for turn in range(1, turns + 1):
             await asyncio.gather(
@@ -273,12 +317,13 @@ async def one_load(target: Target, turns: int, rounds: int, report: Report) -> l
 async def many_threads(
     target: Target, few: int, many: int, checkpoints: int, rounds: int, report: Report
 ) -> list[Figure]:
-    """What a save, a load and a listing cost among few threads and among many."""
+    """What a save, a load and a listing cost among few threads and among many: all of one user, active over days."""
     times = {}
-    async with target.running() as (url, _), clew.connect(url) as checkpointer:
+    async with target.running() as (url, raw), clew.connect(url, clock=PassingClock()) as checkpointer:
         for threads in (few, many):
             user = f"user-{threads}"
             await _fill(checkpointer, user, threads, checkpoints, report)
+            await raw.settle()
             async with clew.connect(url) as fresh:
                 times[threads] = await in_turn_async(_calls(checkpointer, fresh, user), rounds=min(rounds, few - 3))
     return [

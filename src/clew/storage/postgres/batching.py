@@ -166,6 +166,8 @@ class Batcher:
                 mine = type(error)(*error.args, **error.facts)
                 mine.__cause__ = error.__cause__
                 entry.done.set_exception(mine)
+                # Whoever waits is told; if nobody does any more, that is no news for the log.
+                entry.done.exception()
             self._leave(entry)
 
     def _leave(self, entry: _Entry) -> None:

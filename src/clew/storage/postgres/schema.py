@@ -125,6 +125,9 @@ class Schema:
                 await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
         except (asyncpg.UndefinedFileError, asyncpg.FeatureNotSupportedError, asyncpg.InsufficientPrivilegeError):
             return
+        except (asyncpg.UniqueViolationError, asyncpg.DuplicateObjectError):
+            # Somebody has just created it, for another schema.
+            pass
         where = "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = $1"
         home = await connection.fetchval(where, "pg_trgm")
         index = f"CREATE INDEX messages_by_text ON @schema.messages USING gin (text {home}.gin_trgm_ops)"

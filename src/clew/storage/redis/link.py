@@ -131,7 +131,9 @@ class Link(asyncio.Protocol):
         """Cut the connection at once; whoever waits for an answer is told that it is lost."""
         if self.alive:
             self._end(error)
-            self._transport.abort()
+            # A loop that was closed took its transports along, as far as anybody can.
+            if not self._loop.is_closed():
+                self._transport.abort()
 
     async def close(self) -> None:
         """Wait for the answers that are due, then close the connection."""
