@@ -13,7 +13,7 @@ BEGIN
         checkpoint_count = t.checkpoint_count + 1,
         size = t.size + coalesce(octet_length(in_digests) + octet_length(in_data), 0)
             + octet_length(in_metadata) + octet_length(in_body),
-        updated_at = greatest(t.updated_at, in_at), active = greatest(t.updated_at, in_at) >> 26,
+        updated_at = greatest(t.updated_at, in_at), active = greatest(t.updated_at, in_at) >> 27,
         head = CASE WHEN in_namespace = '' THEN in_checkpoint ELSE t.head END, head_before = t.head
     WHERE t.thread_id = in_thread AND (in_any OR t.user_id IS NULL OR t.user_id = in_user)
         AND t.incarnation = in_incarnation AND t.epoch = in_epoch AND (in_first IS NULL OR t.next_value = in_first)

@@ -266,7 +266,7 @@ BEGIN
         END IF;
         INSERT INTO @schema.threads VALUES (
             in_thread, t.user_id, left(translate(gen_random_uuid()::text, '-', ''), 20), nextval('@text_schema.thread_ordinals'),
-            0, coalesce(source.next_value, 0), 1, coalesce(source.next_message, 0), 0, 0, 0, in_at, in_at, in_at >> 26,
+            0, coalesce(source.next_value, 0), 1, coalesce(source.next_message, 0), 0, 0, 0, in_at, in_at, in_at >> 27,
             NULL, NULL, source.run_id, source.thread_id, origin.checkpoint_id, in_folded, coalesce(source.text, ''),
             coalesce(source.data, '')
         ) ON CONFLICT DO NOTHING RETURNING * INTO t;
@@ -409,7 +409,7 @@ BEGIN
     t.updated_at := greatest(t.updated_at, in_at);
     UPDATE @schema.threads AS x SET user_id = t.user_id, epoch = t.epoch, next_value = t.next_value, sequence = t.sequence,
         next_message = t.next_message, message_count = t.message_count, checkpoint_count = t.checkpoint_count,
-        size = t.size + bytes, updated_at = t.updated_at, active = t.updated_at >> 26, head = t.head, run_id = t.run_id,
+        size = t.size + bytes, updated_at = t.updated_at, active = t.updated_at >> 27, head = t.head, run_id = t.run_id,
         text = t.text, data = t.data
     WHERE x.thread_id = in_thread;
 

@@ -7,7 +7,7 @@
 CREATE SEQUENCE @schema.thread_ordinals;
 CREATE SEQUENCE @schema.lease_tokens;
 
--- Every commit updates its thread's row, and no index has to follow: `active` is `updated_at` in steps of 67 s, and the
+-- Every commit updates its thread's row, and no index has to follow: `active` is `updated_at` in steps of 134 s, and the
 -- room that is left in the pages takes the new version. `head` is the newest checkpoint of the main namespace.
 CREATE TABLE @schema.threads (
     thread_id text COLLATE "C" PRIMARY KEY,

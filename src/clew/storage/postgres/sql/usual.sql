@@ -30,7 +30,7 @@ BEGIN
     IF arrivals IS NOT NULL THEN
         INSERT INTO @schema.threads
         SELECT n.thread_id, n.user_id, left(translate(gen_random_uuid()::text, '-', ''), 20), n.ordinal, 0, 0, 0, 0, 0, 0, 0,
-            n.at, n.at, n.at >> 26, NULL, NULL, NULL, NULL, NULL, n.folded_id, '', ''
+            n.at, n.at, n.at >> 27, NULL, NULL, NULL, NULL, NULL, n.folded_id, '', ''
         FROM (
             SELECT a.*, nextval('@text_schema.thread_ordinals') AS ordinal FROM (
                 SELECT * FROM unnest(thread_ids, folded_ids, arrivals, users, times, incarnations, firsts, parents)
@@ -64,7 +64,7 @@ BEGIN
             checkpoint_count = t.checkpoint_count + (a.checkpoint_id IS NOT NULL)::integer,
             size = t.size + coalesce(octet_length(a.digests) + octet_length(a.data), 0)
                 + coalesce(octet_length(a.metadata), 0) + coalesce(octet_length(a.body), 0) + coalesce(a.other_bytes, 0),
-            updated_at = greatest(t.updated_at, a.at), active = greatest(t.updated_at, a.at) >> 26,
+            updated_at = greatest(t.updated_at, a.at), active = greatest(t.updated_at, a.at) >> 27,
             head = CASE WHEN a.namespace IS NULL THEN coalesce(a.checkpoint_id, t.head) ELSE t.head END, head_before = t.head
         FROM unnest(
             thread_ids, flags, users, commit_ids, times, incarnations, epochs, firsts, counts, digests, datas,
