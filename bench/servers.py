@@ -341,7 +341,8 @@ def _calls(
     checkpointer: clew.BaseCheckpointer, fresh: clew.BaseCheckpointer, user: str
 ) -> dict[str, Callable[[int], Awaitable[object]]]:
     def config(number: int) -> dict[str, str]:
-        return {"thread_id": f"{user}-{number}", "user_id": user}
+        # Few of them, again and again: the first write to a page after a checkpoint logs the whole page.
+        return {"thread_id": f"{user}-{number % 10}", "user_id": user}
 
     async def load(number: int) -> object:
         fresh._indexes.clear()
