@@ -81,3 +81,10 @@ def test_every_error_is_documented():
         if isinstance(getattr(clew, name), type) and issubclass(getattr(clew, name), clew.ClewError)
     }
     assert {name for name in errors if f"`{name}`" not in text and f"`clew.{name}`" not in text} == set()
+
+
+def test_every_test_that_the_table_of_frameworks_names_is_there():
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "frameworks.md").read_text("utf-8")))
+    tests = "".join(path.read_text("utf-8") for path in (Path(__file__).parent / "adapters").rglob("test_*.py"))
+    assert len(named) > 30
+    assert {name for name in named if f"def {name}(" not in tests} == set()
