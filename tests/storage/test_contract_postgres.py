@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 
 import asyncpg
@@ -12,6 +14,8 @@ from clew.storage.postgres import PgStorage
 from clew.testing import DurableStorageContract
 from clew.testing.machine import storage_machine
 from clew.testing.servers import shared_postgres
+
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 def schema_of(directory: Path) -> str:
@@ -44,8 +48,12 @@ class TestPgStorage(PostgresContract):
     pass
 
 
-class TestPgStorageWithoutPreparedStatements(PostgresContract):
-    statement_cache_size = 0
+if PGBOUNCER is None:
+
+    class TestPgStorageWithoutPreparedStatements(PostgresContract):
+        """Where there is a PgBouncer, `test_postgres_pgbouncer.py` runs the same through it."""
+
+        statement_cache_size = 0
 
 
 class _Dropping(storage_machine(lambda directory: PgStorage(shared_postgres(), schema=schema_of(directory)))):  # type: ignore[misc]

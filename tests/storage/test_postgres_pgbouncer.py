@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from clew.storage.postgres import PgStorage
 from clew.testing import DurableStorageContract
 from clew.testing.servers import shared_postgres
 from clew.testing.servers.process import HOST, Server
-from tests.storage.test_contract_postgres import drop, schema_of
+from tests.storage.test_contract_postgres import PGBOUNCER, drop, schema_of
 
-PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 pytestmark = pytest.mark.skipif(
     PGBOUNCER is None, reason="there is no pgbouncer on this machine (apt-get install pgbouncer)"
 )
