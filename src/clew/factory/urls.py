@@ -121,4 +121,5 @@ _SCHEMES: Final[dict[str, Callable[[str, dict[str, Any]], BaseCheckpointer]]] = 
     "rediss+cluster": _redis,
     "redis+sentinel": _redis,
     "rediss+sentinel": _redis,
+    "unix": _redis,
 }
