@@ -29,7 +29,23 @@ class ServerError(ClewError):
     """A server did not start; the message ends with what it said."""
 
 
-class Server(ABC):
+class Closing(ABC):
+    """A context manager: leaving it closes it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything. Closing twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Server(Closing):
     """A server on loopback with a directory of its own. A context manager: leaving it stops the server."""
 
     name: str
@@ -160,14 +176,6 @@ class Server(ABC):
         if self._guard.stdin is not None:
             self._guard.stdin.close()
         self._guard.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def free_port(*, below: int = 65536) -> int:

@@ -6,16 +6,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
-from clew.testing.servers.process import HOST
+from clew.testing.servers.process import HOST, Closing
 
 R = TypeVar("R")
 
 
-class Proxy:
+class Proxy(Closing):
     """Stands in front of a server on `port` of its own, in a thread of its own. A context manager.
 
     Every method takes effect before it returns, and may be called from any thread.
@@ -79,14 +78,6 @@ class Proxy:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _run(self, work: Callable[[], Awaitable[R]]) -> R:
         async def whole() -> R:

@@ -6,14 +6,13 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from clew.testing.servers.process import HOST, Server, ServerError, binary, free_port
+from clew.testing.servers.process import HOST, Closing, Server, ServerError, binary, free_port
 
 _SLOTS = 16_384
 _QUICK = {"save": "", "appendonly": "no"}
@@ -71,7 +70,7 @@ class _Node(RedisServer):
         return free_port(below=32_000)
 
 
-class RedisCluster:
+class RedisCluster(Closing):
     """A real cluster: `masters` nodes that share the slots, each with `replicas` followers. A context manager."""
 
     def __init__(self, masters: int = 3, *, replicas: int = 0, settings: Mapping[str, object] | None = None) -> None:
@@ -131,14 +130,6 @@ class RedisCluster:
 
     def close(self) -> None:
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class RedisSentinel(RedisServer):
