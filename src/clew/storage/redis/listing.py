@@ -30,7 +30,7 @@ from clew.storage.redis.layout import Header, digits_time, owner_name, time_digi
 from clew.storage.redis.reading import thread_arguments, thread_record
 from clew.storage.redis.scripts import LIST, THREAD, UNLIST, Script
 
-AHEAD = timedelta(seconds=60)
+AHEAD = timedelta(seconds=10)
 """How far ahead of a thread's activity its bound is set at most."""
 AT_LEAST = timedelta(seconds=2)
 """And at least, once the thread was active a second time."""
