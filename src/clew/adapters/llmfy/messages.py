@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 from clew.clock import SYSTEM_CLOCK
@@ -19,7 +20,7 @@ class Record:
     """What of each session's messages is in the conversation record already."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, frozenset[int]] = OrderedDict()
+        self._known: OrderedDict[str, frozenset[bytes]] = OrderedDict()
 
     def new(self, session_id: str, messages: Any) -> list[Message]:
         """Those of `messages` that are not recorded like this."""
@@ -45,9 +46,9 @@ class Record:
             self._known.pop(session_id, None)
 
 
-def _fingerprint(item: Any) -> int:
-    # Only compared within this process. It has the id and the text in it, and an edit changes it.
-    return hash(repr(item))
+def _fingerprint(item: Any) -> bytes:
+    # It has the id and the text in it, and an edit changes it. What tools return is hostile: no two may be made to look alike.
+    return blake2b(repr(item).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _message(item: Any, at: int) -> Message | None:
