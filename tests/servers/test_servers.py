@@ -81,6 +81,24 @@ def test_a_paused_server_does_not_answer_until_it_is_resumed() -> None:
         assert client.ping()
 
 
+def test_a_paused_postgresql_server_does_not_answer_on_open_connections_either() -> None:
+    async def ask(server: PostgresServer) -> None:
+        connection = await asyncpg.connect(server.url, timeout=10)
+        server.pause()
+        question = asyncio.ensure_future(connection.fetchval("SELECT 1"))
+        assert (await asyncio.wait([question], timeout=0.3))[1]
+        server.resume()
+        assert await question == 1
+        server.pause()
+        server.kill()  # Its children end too, and a new one can be started.
+        server.start()
+        connection.terminate()
+        assert await asked(server.url, "SELECT 2") == 2
+
+    with PostgresServer() as server:
+        asyncio.run(ask(server))
+
+
 def test_a_cluster_shares_the_slots_and_promotes_a_follower() -> None:
     with RedisCluster(replicas=1) as cluster:
         node = cluster.node_of(0)

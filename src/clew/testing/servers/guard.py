@@ -10,11 +10,12 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
 def clear(directory: Path) -> None:
-    """Kill the server whose process number stands in `directory`, and take the directory away."""
+    """Kill the processes whose numbers stand in `directory`, and take the directory away."""
     for _ in range(50):
         _kill(directory / "pid")
         shutil.rmtree(directory, ignore_errors=True)
@@ -25,9 +26,12 @@ def clear(directory: Path) -> None:
 
 def _kill(noted: Path) -> None:
     try:
-        os.kill(int(noted.read_text()), signal.SIGKILL)
+        numbers = [int(number) for number in noted.read_text().split()]
     except (OSError, ValueError):
         return
+    for number in numbers:
+        with suppress(OSError):
+            os.kill(number, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from clew.testing.servers.process import HOST, Server, ServerError, binary
+from clew.testing.servers.process import HOST, Server, ServerError, binary, children_of
 
 _QUICK = {"fsync": "off", "full_page_writes": "off"}
 
@@ -90,6 +90,10 @@ class PostgresServer(Server):
     def answers(self) -> bool:
         command = [str(self.binaries / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port), "-U", "postgres"]
         return subprocess.run(command, check=False).returncode == 0
+
+    def children(self) -> list[int]:
+        # Each connection has a process of its own, which would go on serving.
+        return children_of(self.pid)
 
     def owner(self) -> dict[str, Any]:
         # PostgreSQL refuses to run as root.

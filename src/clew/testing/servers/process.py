@@ -59,6 +59,7 @@ class Server(Closing):
             start_new_session=True,
         )
         self._process: subprocess.Popen[bytes] | None = None
+        self._paused: list[int] = []
         self.port = 0
         try:
             self.prepare()
@@ -115,7 +116,7 @@ class Server(Closing):
                 cwd=self.directory,
                 **self.owner(),
             )
-        (self.directory / "pid").write_text(str(self._process.pid))
+        self._note(self._process.pid)
         until = time.monotonic() + _PATIENCE
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > until:
@@ -152,10 +153,33 @@ class Server(Closing):
 
     def pause(self) -> None:
         """Stop the server in its tracks (SIGSTOP): its connections stay, and nothing answers."""
-        os.kill(self.pid, signal.SIGSTOP)
+        # First the one that starts the others, so that none comes after they were counted.
+        self._stop_for_now(self.pid)
+        for child in self.children():
+            self._stop_for_now(child)
+        # One that is stopped does not see that its parent is gone.
+        self._note(*self._paused)
+
+    def _stop_for_now(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+            self._paused.append(pid)
+
+    def _note(self, *pids: int) -> None:
+        """Say whom the guard has to kill."""
+        (self.directory / "pid").write_text(" ".join(map(str, pids)))
 
     def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+        paused, self._paused = self._paused, []
+        if paused:
+            self._note(paused[0])
+        for pid in paused:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def children(self) -> list[int]:
+        """The numbers of the processes that the server has started itself."""
+        return []
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
@@ -163,7 +187,7 @@ class Server(Closing):
             return
         with suppress(ProcessLookupError):
             process.send_signal(how)
-            process.send_signal(signal.SIGCONT)
+        self.resume()
         try:
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -176,6 +200,24 @@ class Server(Closing):
         if self._guard.stdin is not None:
             self._guard.stdin.close()
         self._guard.wait()
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes whose parent is `pid`."""
+    if Path("/proc/self/stat").exists():
+        stats = [(int(each.name), _parent(each)) for each in Path("/proc").iterdir() if each.name.isdecimal()]
+    else:
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+        stats = [(int(number), int(parent)) for number, parent in map(str.split, listed.splitlines())]
+    return [number for number, parent in stats if parent == pid]
+
+
+def _parent(process: Path) -> int:
+    try:
+        # The name in parentheses may hold anything; then come the state and the parent.
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0  # It has just ended.
 
 
 def free_port(*, below: int = 65536) -> int:
