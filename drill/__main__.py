@@ -1,0 +1,118 @@
+"""`python -m drill`: servers fail while processes write; a table says what was lost, doubled or stale, which must be nothing.
+
+`--only cache` for one scenario, `--quick` for a small run, `--seed` to choose the same faults again, `--json FILE` to keep the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from drill.scenarios import SCENARIOS, Outcome, Size
+
+QUICK = Size(commits=300, writers=4, pace=20, outages=1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m drill", description=__doc__)
+    parser.add_argument("--only", choices=list(SCENARIOS), help="one scenario")
+    parser.add_argument("--commits", type=int, help="acknowledged commits in each scenario (10,000)")
+    parser.add_argument("--writers", type=int, help="writer processes (8)")
+    parser.add_argument("--seed", type=int, help="chooses the faults; printed with the table")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--quick", action="store_true", help="300 commits and 4 writers: shows that the drill runs")
+    arguments = parser.parse_args()
+    base = QUICK if arguments.quick else Size()
+    size = Size(
+        commits=arguments.commits or base.commits,
+        writers=arguments.writers or base.writers,
+        pace=base.pace,
+        outages=base.outages,
+    )
+    seed = random.randrange(1 << 32) if arguments.seed is None else arguments.seed
+    console = Console()
+    columns = (TextColumn("{task.fields[name]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    outcomes: list[Outcome] = []
+    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as progress:
+        for name in [arguments.only] if arguments.only else SCENARIOS:
+            runs = SCENARIOS[name]
+            part = Size(
+                commits=-(-size.commits // len(runs)), writers=size.writers, pace=size.pace, outages=size.outages
+            )
+            for scenario in runs:
+                task = progress.add_task("", total=part.commits, name=scenario.name)
+                outcomes.append(scenario(seed, part).run(partial(_say, progress, task)))
+                progress.remove_task(task)
+    console.print(_table(outcomes, seed))
+    for outcome in outcomes:
+        for text in [*outcome.findings.texts, *outcome.notes]:
+            console.print(f"{outcome.name}: {text}", markup=False)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([_plain(each) for each in outcomes], indent=2) + "\n")
+    return 0 if all(each.holds for each in outcomes) else 1
+
+
+def _say(progress: Progress, task: TaskID, commits: int, text: str) -> None:
+    progress.update(task, completed=commits, description=text)
+
+
+def _table(outcomes: list[Outcome], seed: int) -> Table:
+    table = Table(title=f"The drill, seed {seed}")
+    table.add_column("scenario")
+    for name in ("commits", "reads"):
+        table.add_column(name, justify="right")
+    table.add_column("faults")
+    for name in ("failovers", "failbacks", "refused", "errors", "lost", "doubled", "stale", "other", "hidden"):
+        table.add_column(name, justify="right")
+    table.add_column("longest write", justify="right")
+    table.add_column("time", justify="right")
+    table.add_column("verdict")
+    for each in outcomes:
+        counts = each.findings.counts
+        other = counts.total() - counts["lost"] - counts["doubled"] - counts["stale"] + len(each.notes)
+        table.add_row(
+            each.name,
+            f"{each.commits:,}",
+            f"{each.reads:,}",
+            ", ".join(f"{count} {what}" for what, count in each.faults.most_common()),
+            *(f"{number:,}" for number in (each.failovers, each.failbacks, each.refused)),
+            f"{each.errors.total() - each.refused:,}",
+            *(f"{number:,}" for number in (counts["lost"], counts["doubled"], counts["stale"], other)),
+            f"{each.findings.hidden:,}",
+            f"{each.longest:.1f} s",
+            f"{each.seconds:.0f} s",
+            "[green]holds[/]" if each.holds else "[red]broken[/]",
+        )
+    return table
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "scenario": outcome.name,
+        "seed": outcome.seed,
+        "commits": outcome.commits,
+        "reads": outcome.reads,
+        "faults": dict(outcome.faults),
+        "failovers": outcome.failovers,
+        "failbacks": outcome.failbacks,
+        "errors": dict(outcome.errors),
+        "findings": dict(outcome.findings.counts),
+        "hidden": outcome.findings.hidden,
+        "longest write": outcome.longest,
+        "seconds": outcome.seconds,
+        "holds": outcome.holds,
+        "notes": [*outcome.findings.texts, *outcome.notes],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""What the ledgers and the stores together prove: pure decisions, over what was noted and what was found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, Literal
+
+from drill.ledger import Entry, History, Kind, Read, Write, out_of_rows
+
+Fault = Literal["lost", "doubled", "stale", "revived", "late", "torn", "disordered", "strange", "damaged", "different"]
+"""`lost`: acknowledged, and not there. `doubled`: there twice. `stale`: a read that lacks what was acknowledged before it began.
+`revived`: there again after its deletion. `late`: a write that got through though its thread had been deleted under it.
+`torn`: half of a commit. `disordered`: a writer's commits in another order. `strange`: nobody wrote it, or not like that.
+`damaged`: the store can't read it. `different`: two stores that should hold the same don't."""
+REFUSED: Final = "ThreadDeletedError"
+_PARTS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "save": ("checkpoints", "messages"),
+    "append": ("checkpoints", "messages"),
+    "message": ("messages",),
+}
+_REMOVES: Final[Mapping[Kind, tuple[str, ...]]] = {"clear": ("checkpoints",), "delete": ("checkpoints", "messages")}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong: how often each, and the first of them in words."""
+
+    counts: Counter[Fault] = field(default_factory=Counter)
+    texts: list[str] = field(default_factory=list)
+    hidden: int = 0
+    """Reads that lacked what the store that was lost had not handed over yet: allowed, and documented, in async mode."""
+
+    def add(self, fault: Fault, text: str) -> None:
+        self.counts[fault] += 1
+        if self.counts[fault] <= 5:
+            self.texts.append(f"{fault}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a store holds of one thread in the end, in the store's order."""
+
+    checkpoints: list[Entry] = field(default_factory=list)
+    messages: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Thread:
+    """What was done to one thread."""
+
+    name: str
+    writes: dict[Entry, Write] = field(default_factory=dict)
+    removals: list[Write] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+
+    def may_be_gone(self, write: Write, part: str, by: float) -> bool:
+        """Whether a removal that was begun before `by` may have come after `write`: unacknowledged ones, at any time."""
+        return any(
+            each.begun < by and (each.ended > write.begun or not each.acknowledged)
+            for each in self.removals
+            if part in _REMOVES[each.kind]
+        )
+
+    def is_gone(self, write: Write, part: str, by: float) -> bool:
+        """Whether it was acknowledged, and then a removal was begun and acknowledged before `by`."""
+        return write.acknowledged and any(
+            each.acknowledged and write.ended < each.begun and each.ended < by
+            for each in self.removals
+            if part in _REMOVES[each.kind]
+        )
+
+
+def judge(history: History, found: Mapping[str, Found], *, may_hide: bool = False) -> Findings:
+    """What is wrong with what was read, and with what is there in the end.
+
+    With `may_hide`, a read that was served by the second store may lack something for a while.
+    """
+    findings = Findings()
+    for thread in _by_thread(history).values():
+        _judge_content(thread, found.get(thread.name, Found()), findings)
+        for read in thread.reads:
+            _judge_read(thread, read, findings, may_hide=may_hide)
+        _judge_late_writers(thread, history.starts, findings)
+    return findings
+
+
+def _by_thread(history: History) -> dict[str, _Thread]:
+    threads: dict[str, _Thread] = {}
+    for write in history.writes:
+        thread = threads.setdefault(write.thread, _Thread(write.thread))
+        thread.writes[write.entry] = write
+        if write.kind in _REMOVES:
+            thread.removals.append(write)
+    for read in history.reads:
+        threads.setdefault(read.thread, _Thread(read.thread)).reads.append(read)
+    return threads
+
+
+# In the end
+
+
+def _judge_content(thread: _Thread, found: Found, findings: Findings) -> None:
+    held = {"checkpoints": Counter(found.checkpoints), "messages": Counter(found.messages)}
+    for part, entries in held.items():
+        for entry in entries:
+            write = thread.writes.get(entry)
+            if write is None or part not in _PARTS.get(write.kind, ()):
+                findings.add("strange", f"{_named(thread, entry)} is among the {part}, and nobody put it there")
+    for write in thread.writes.values():
+        parts = _PARTS.get(write.kind, ())
+        for part in parts:
+            _judge_part(thread, write, part, held[part][write.entry], findings)
+        if len({bool(held[part][write.entry]) for part in parts}) > 1 and not (
+            write.acknowledged or any(thread.may_be_gone(write, part, float("inf")) for part in parts)
+        ):
+            findings.add("torn", f"{_named(thread, write.entry)} is there in part")
+    for listed in (found.checkpoints, found.messages):
+        for one, other in _out_of_order(entry for entry in dict.fromkeys(listed) if _is_acknowledged(thread, entry)):
+            findings.add("disordered", f"{_named(thread, one)} comes before {_named(thread, other)}")
+
+
+def _judge_part(thread: _Thread, write: Write, part: str, count: int, findings: Findings) -> None:
+    name = _named(thread, write.entry)
+    if count > 1:
+        findings.add("doubled", f"{name} is {count} times among the {part}")
+    if count and thread.is_gone(write, part, float("inf")):
+        findings.add("revived", f"{name} is among the {part} after it was removed")
+    if count and write.error == REFUSED:
+        findings.add("late", f"{name} is among the {part}, and its writer was told that the thread was deleted")
+    if not count and write.acknowledged and not thread.may_be_gone(write, part, float("inf")):
+        findings.add("lost", f"{name} is not among the {part}")
+
+
+def _is_acknowledged(thread: _Thread, entry: Entry) -> bool:
+    write = thread.writes.get(entry)
+    return write is not None and write.acknowledged
+
+
+def _out_of_order(entries: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
+    """Neighbours of one writer of which the first has the higher number."""
+    by_writer: dict[int, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_writer[entry[0]].append(entry)
+    return [(one, other) for mine in by_writer.values() for one, other in pairwise(mine) if one[1] > other[1]]
+
+
+# What was read
+
+
+def _judge_read(thread: _Thread, read: Read, findings: Findings, *, may_hide: bool) -> None:
+    seen = set() if read.seen is None else out_of_rows(read.seen)
+    part = "messages" if read.view == "messages" else "checkpoints"
+    back = [
+        entry for entry in seen if entry in thread.writes and thread.is_gone(thread.writes[entry], part, read.begun)
+    ]
+    if back:
+        findings.add("revived", f"{_named(thread, back[0])} was read by writer {read.writer} after it was removed")
+        return
+    missing = _passed(thread, seen, read) if read.view == "head" else _missing(thread, seen, read, part)
+    if missing is None:
+        return
+    if may_hide and read.elsewhere:
+        findings.hidden += 1
+        return
+    waited = read.begun - missing.ended
+    findings.add(
+        "stale",
+        f"writer {read.writer} did not see {_named(thread, missing.entry)} ({read.view}), acknowledged {waited:.3f} s before",
+    )
+
+
+def _missing(thread: _Thread, seen: set[Entry], read: Read, part: str) -> Write | None:
+    """One that must be seen, and is not."""
+    for write in thread.writes.values():
+        if (
+            write.entry not in seen
+            and write.acknowledged
+            and write.ended < read.begun
+            and part in _PARTS.get(write.kind, ())
+            and not thread.may_be_gone(write, part, read.ended)
+        ):
+            return write
+    return None
+
+
+def _passed(thread: _Thread, seen: set[Entry], read: Read) -> Write | None:
+    """The last save that must be the head or have gone, if an older one is seen, or none. A thread with one writer."""
+    before = [each for each in thread.writes.values() if each.acknowledged and each.ended < read.begun]
+    last = max(before, key=lambda each: each.entry[1], default=None)
+    if last is None or last.kind in _REMOVES:
+        return None
+    if not seen:
+        return None if thread.may_be_gone(last, "checkpoints", read.ended) else last
+    head = thread.writes.get(next(iter(seen)))
+    # One that was never acknowledged may come at any time: its writer was killed, and the wire still held it.
+    return last if head is not None and head.acknowledged and head.entry[1] < last.entry[1] else None
+
+
+# Late writers
+
+
+def _judge_late_writers(thread: _Thread, starts: Mapping[int, list[float]], findings: Findings) -> None:
+    deletions = [each for each in thread.removals if each.kind == "delete" and each.acknowledged]
+    if not deletions:
+        return
+    for writer in {entry[0] for entry in thread.writes}:
+        contacts = _contacts(thread, writer, starts.get(writer, []))
+        for write in (each for each in thread.writes.values() if each.entry[0] == writer and each.acknowledged):
+            knew = max((each for each in contacts if each[1] <= write.begun), default=None, key=lambda each: each[1])
+            if write.kind in _REMOVES or knew is None or not knew[2]:
+                continue
+            if any(knew[1] < each.begun and each.ended < write.begun for each in deletions) and not any(
+                begun < write.ended and ended > write.begun
+                for begun, ended, _ in contacts
+                if (begun, ended) != _span(write)
+            ):
+                findings.add("late", f"{_named(thread, write.entry)} got through after its thread was deleted")
+
+
+def _contacts(thread: _Thread, writer: int, starts: Iterable[float]) -> list[tuple[float, float, bool]]:
+    """When this writer met the thread, and whether it has seen it then: after a start, or when it is gone, it has not."""
+    contacts = [(at, at, False) for at in starts]
+    for write in thread.writes.values():
+        if write.entry[0] == writer and write.error != REFUSED:
+            begun, ended = _span(write)
+            # A process that was killed has met nothing since.
+            ended = min([ended, *(at for at in starts if at > begun)])
+            contacts.append((begun, ended, write.acknowledged and write.kind != "delete"))
+    contacts += [
+        (read.begun, read.ended, read.seen is not None)
+        for read in thread.reads
+        if read.writer == writer and read.view != "messages"
+    ]
+    return contacts
+
+
+def _span(write: Write) -> tuple[float, float]:
+    return write.begun, write.ended
+
+
+def _named(thread: _Thread, entry: Entry) -> str:
+    return f"{thread.name}:{entry[0]}/{entry[1]}"

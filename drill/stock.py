@@ -1,0 +1,76 @@
+"""What a store holds in the end, and whether two stores hold the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import clew
+from drill.judge import Findings, Found
+from drill.ledger import History, Read, in_rows, now
+from drill.work import TALKS, StrangeError, message_entries, parsed, state_entries
+
+_PAGE = 50
+
+
+async def take_stock(
+    checkpointer: clew.BaseCheckpointer, history: History, findings: Findings, *, heads: bool = True
+) -> dict[str, Found]:
+    """What `checkpointer` finds of all threads that `history` speaks of; what can't be read goes to `findings`.
+
+    With `heads`, the last states are added to `history` as the last reads.
+    """
+    found: dict[str, Found] = {}
+    for thread in sorted({each.thread for each in history.writes}):
+        infos = await checkpointer.alist_checkpoints(thread, limit=None)
+        messages = await checkpointer.alist_messages(thread, limit=None)
+        try:
+            found[thread] = Found(
+                [parsed(info.metadata["entry"]) for info in reversed(infos)], message_entries(messages)
+            )
+            if heads and thread not in TALKS:
+                begun = now()
+                view, entries = state_entries(thread, await checkpointer.aget_state(thread))
+                seen = None if entries is None else in_rows(entries)
+                history.reads.append(Read(-1, thread, view, begun, now(), seen, False))
+        except (StrangeError, clew.CorruptRecordError) as error:
+            findings.add("damaged", f"{thread}: {error}")
+    verified = await checkpointer.averify()
+    if not verified.ok:
+        findings.add("damaged", f"verification: {verified}")
+    return found
+
+
+async def compare(
+    one: clew.BaseCheckpointer, other: clew.BaseCheckpointer, threads: Iterable[str]
+) -> AsyncIterator[str]:
+    """In what the two differ: checkpoints by id with their states, messages, and which threads there are."""
+    for thread in threads:
+        async for text in _compare_thread(one, other, thread):
+            yield f"{thread}: {text}"
+
+
+async def _compare_thread(one: clew.BaseCheckpointer, other: clew.BaseCheckpointer, thread: str) -> AsyncIterator[str]:
+    ours, theirs = [await each.alist_checkpoints(thread, limit=None) for each in (one, other)]
+    ids = [[info.checkpoint_id for info in infos] for infos in (ours, theirs)]
+    if ids[0] != ids[1]:
+        missing = set(ids[0]) ^ set(ids[1])
+        yield f"{len(ids[0])} and {len(ids[1])} checkpoints, {len(missing)} of them in one only"
+        return
+    if [info.parent_id for info in ours] != [info.parent_id for info in theirs]:
+        yield "checkpoints with different parents"
+    last: str | None = None
+    while True:
+        pages = [await each.aget_history(thread, _PAGE, before=last) for each in (one, other)]
+        states: list[list[Any]] = [[each.state for each in page] for page in pages]
+        if states[0] != states[1]:
+            yield f"different states before {last}"
+        if not pages[0]:
+            break
+        last = pages[0][-1].metadata.checkpoint_id
+    said = [await each.alist_messages(thread, limit=None) for each in (one, other)]
+    if [each.to_dict() for each in said[0]] != [each.to_dict() for each in said[1]]:
+        yield f"different messages, {len(said[0])} and {len(said[1])} of them"
+    infos = [await each.aget_thread(thread) for each in (one, other)]
+    if (infos[0] is None) != (infos[1] is None):
+        yield "a thread that only one of them has"

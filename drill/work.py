@@ -1,0 +1,249 @@
+"""What a writer does: lanes that run beside each other, each trying one commit after the other and noting what came of it.
+
+Every commit has an entry of its own, `writer/number`, in its state, its metadata and its message, with a text that follows
+from it: so it shows which commits are in a store, and that they are as they were written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, Literal
+
+import clew
+from drill.ledger import Entry, Kind, Ledger, now
+
+Lane = Literal["own", "shared", "talk", "reader", "victims", "deleter"]
+SHARED, TALKS, VICTIMS = (
+    [f"shared-{number}" for number in range(4)],
+    [f"talk-{number}" for number in range(2)],
+    [f"victim-{number}" for number in range(4)],
+)
+WINDOW = 40
+"""How many entries the state of a writer's own thread holds: it slides."""
+Opener = Callable[[], clew.BaseCheckpointer]
+
+
+class StrangeError(Exception):
+    """What was read is not what anybody wrote."""
+
+
+class Worker:
+    """One writer's lanes, on one checkpointer.
+
+    With `removals`, own threads are cleared and deleted now and then. `opener` makes another checkpointer, for readers that
+    know nothing yet.
+    """
+
+    def __init__(
+        self,
+        checkpointer: clew.BaseCheckpointer,
+        ledger: Ledger,
+        *,
+        opener: Opener,
+        writers: int,
+        chance: random.Random,
+        removals: bool = True,
+    ) -> None:
+        self._checkpointer = checkpointer
+        self._ledger = ledger
+        self._opener = opener
+        self._own = f"own-{ledger.writer}"
+        self._owns = [f"own-{writer}" for writer in range(writers)]
+        self._chance = chance
+        self._removals = removals
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let every lane finish what it is at."""
+        self._stopped.set()
+
+    async def run(self, lanes: Iterable[Lane]) -> None:
+        """Work until stopped. What a writer does not expect to be told is raised."""
+        work: dict[Lane, Callable[[], Awaitable[None]]] = {
+            "own": self._save,
+            "shared": self._append,
+            "talk": self._say,
+            "reader": self._look_around,
+            "victims": self._write_to_victim,
+            "deleter": self._delete_victim,
+        }
+        async with asyncio.TaskGroup() as group:
+            for lane in lanes:
+                group.create_task(self._repeat(work[lane]))
+
+    async def _repeat(self, turn: Callable[[], Awaitable[None]]) -> None:
+        while not self._stopped.is_set():
+            await turn()
+
+    # Writing
+
+    async def _save(self) -> None:
+        log: list[dict[str, str]] = []
+        while not self._stopped.is_set():
+            kind: Kind = "save"
+            if self._removals and self._chance.random() < 0.03:
+                kind = self._chance.choice(("clear", "delete"))
+            if kind == "save":
+                await self._put(self._own, log)
+            elif kind == "clear":
+                await self._write(self._own, kind, lambda _: self._checkpointer.aclear_state(self._own))
+            else:
+                await self._write(self._own, kind, lambda _: self._checkpointer.adelete_thread(self._own))
+
+    async def _put(self, thread: str, log: list[dict[str, str]]) -> None:
+        async def put(entry: str) -> None:
+            log.append(item(entry))
+            del log[:-WINDOW]
+            state = {"entry": entry, "log": log}
+            await self._checkpointer.aput_checkpoint(
+                thread, state, messages=[message(entry)], metadata={"entry": entry}
+            )
+
+        await self._write(thread, "save", put)
+
+    async def _append(self) -> None:
+        await self._append_to(self._chance.choice(SHARED))
+
+    async def _append_to(self, thread: str) -> None:
+        async def append(entry: str) -> None:
+            await self._checkpointer.aupdate_state(
+                thread, append={"log": [item(entry)]}, messages=[message(entry)], metadata={"entry": entry}
+            )
+
+        await self._write(thread, "append", append)
+
+    async def _say(self) -> None:
+        await self._say_in(self._chance.choice(TALKS))
+
+    async def _say_in(self, thread: str) -> None:
+        await self._write(thread, "message", lambda entry: self._checkpointer.aput_messages(thread, [message(entry)]))
+
+    async def _write_to_victim(self) -> None:
+        """Some commits to a thread that may be deleted at any time, without looking at it in between."""
+        thread = self._chance.choice(VICTIMS)
+        if self._chance.random() < 0.5:
+            await self._look(thread)
+        for _ in range(self._chance.randrange(2, 20)):
+            if self._stopped.is_set():
+                return
+            if self._chance.random() < 0.7:
+                await self._append_to(thread)
+            else:
+                await self._say_in(thread)
+
+    async def _delete_victim(self) -> None:
+        await self._rest(0.15)
+        thread = self._chance.choice(VICTIMS)
+        await self._write(thread, "delete", lambda _: self._checkpointer.adelete_thread(thread))
+        await self._look(thread)
+        if self._chance.random() < 0.3:
+            await self._append_to(thread)
+
+    async def _write(self, thread: str, kind: Kind, call: Callable[[str], Awaitable[object]]) -> None:
+        number = self._ledger.attempt(thread, kind)
+        try:
+            await call(f"{self._ledger.writer}/{number}")
+        except clew.ThreadDeletedError as error:
+            self._ledger.end(thread, number, type(error).__name__)
+            await self._look(thread)
+        except clew.StorageError as error:
+            self._ledger.end(thread, number, type(error).__name__)
+        else:
+            self._ledger.end(thread, number)
+
+    # Reading
+
+    async def _look_around(self) -> None:
+        await self._rest(0.05)
+        thread = self._chance.choice(self._chance.choice((self._owns, SHARED, TALKS)))
+        if self._chance.random() < 0.02:
+            # One that has just begun knows nothing, and reads everything from the stores.
+            async with self._opener() as fresh:
+                await self._look(thread, fresh)
+        else:
+            await self._look(thread)
+
+    async def _look(self, thread: str, checkpointer: clew.BaseCheckpointer | None = None) -> None:
+        """Read the thread, and note what was there; not if it could not be read."""
+        checkpointer = checkpointer or self._checkpointer
+        try:
+            if thread not in TALKS:
+                await self._look_at_state(thread, checkpointer)
+            if thread in TALKS or thread in VICTIMS:
+                await self._look_at_messages(thread, checkpointer)
+        except clew.TransientStorageError:
+            return
+
+    async def _look_at_state(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
+        before = await _is_elsewhere(checkpointer)
+        begun = now()
+        state = await checkpointer.aget_state(thread)
+        view, entries = state_entries(thread, state, last=10)
+        self._ledger.look(begun, thread, view, entries, elsewhere=before or await _is_elsewhere(checkpointer))
+
+    async def _look_at_messages(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
+        before = await _is_elsewhere(checkpointer)
+        begun = now()
+        messages = await checkpointer.alist_messages(thread, limit=None)
+        entries = message_entries(messages, last=10)
+        self._ledger.look(begun, thread, "messages", entries, elsewhere=before or await _is_elsewhere(checkpointer))
+
+    async def _rest(self, longest: float) -> None:
+        try:
+            await asyncio.wait_for(self._stopped.wait(), self._chance.uniform(0, longest))
+        except TimeoutError:
+            return
+
+
+async def _is_elsewhere(checkpointer: clew.BaseCheckpointer) -> bool:
+    return (await checkpointer.astatus()).active_backend != "primary"
+
+
+def item(entry: str) -> dict[str, str]:
+    """What stands for a commit in a state."""
+    return {"entry": entry, "text": text_of(entry)}
+
+
+def message(entry: str) -> dict[str, str]:
+    return {"message_id": entry, "role": "user", "content": text_of(entry)}
+
+
+def text_of(entry: str) -> str:
+    return blake2b(entry.encode()).hexdigest() * 2
+
+
+def parsed(entry: str) -> Entry:
+    writer, _, number = entry.partition("/")
+    return int(writer), int(number)
+
+
+def state_entries(
+    thread: str, state: Any, *, last: int | None = None
+) -> tuple[Literal["head", "log"], list[Entry] | None]:
+    """The entries that a state shows, which must be as they were written: the `last` ones are looked at."""
+    alone = thread.startswith("own-")
+    view: Literal["head", "log"] = "head" if alone else "log"
+    if state is None:
+        return view, None
+    _check(state["log"][-last:] if last else state["log"], "text")
+    if alone:
+        if state["log"][-1]["entry"] != state["entry"]:
+            raise StrangeError(f"{thread}: the head {state['entry']} holds the log of {state['log'][-1]['entry']}")
+        return view, [parsed(state["entry"])]
+    return view, [parsed(each["entry"]) for each in state["log"]]
+
+
+def message_entries(messages: Sequence[clew.Message], *, last: int | None = None) -> list[Entry]:
+    """The entries of messages, which must be as they were written."""
+    looked_at = messages[-last:] if last else messages
+    _check([{"entry": each.message_id, "text": each.text()} for each in looked_at], "text")
+    return [parsed(each.message_id) for each in messages]
+
+
+def _check(items: Iterable[dict[str, str]], field: str) -> None:
+    for each in items:
+        if each[field] != text_of(each["entry"]):
+            raise StrangeError(f"the text of {each['entry']} is not what was written: {each[field]!r:.80}")
