@@ -10,6 +10,6 @@ that befalls the hot tier makes one wrong.
 the hot storage is away.
 """
 
-from clew.storage.cached.storage import CachedStorage
+from clew.storage.cached.storage import CachedStorage, hot_tier
 
-__all__ = ["CachedStorage"]
+__all__ = ["CachedStorage", "hot_tier"]

@@ -19,6 +19,15 @@ from clew.storage.protocol import Capabilities, Storage
 from clew.storage.wrapper import StorageWrapper
 
 
+def hot_tier(storage: Storage) -> HotTier | None:
+    """The hot tier of `storage`, or of what that is around."""
+    while isinstance(storage, StorageWrapper):
+        if isinstance(storage, CachedStorage):
+            return storage.hot
+        storage = storage.inner
+    return None
+
+
 class CachedStorage(StorageWrapper):
     """`cold` with the values of threads in use in `hot`, which may be any storage that nothing else uses.
 
@@ -100,7 +109,7 @@ class CachedStorage(StorageWrapper):
         return await self._with_rows(query, page, covers) or await super().checkpoints(query)
 
     def _through_hot(self, query: CheckpointQuery) -> bool:
-        """Whether a query is one of those that load states. Without a limit, a thread is gone through: for verification, to copy
+        """Whether a query is one of those that load states. Without a limit, a thread is gone through: to verify it, to copy
         it. That is to see what is stored, and is no use of the thread."""
         return query.detail == "state" and query.limit is not None
 

@@ -146,7 +146,7 @@ class HotTier:
         return Found([each for each in chosen if each.row.first in wanted], missing(needed, ranges))
 
     async def keep(self, thread_id: str, basis: Basis, rows: Sequence[ValueRow], *, read: bool) -> None:
-        """Put `rows`, which are of the log that `basis` names, into the hot storage. `read`: a read asks for it, not a write."""
+        """Put `rows`, which are of the log that `basis` names, into the hot storage; `read`: for a read, not for a commit."""
         if not rows or not await self.usable():
             return
         held = [HeldRow(row, basis.epoch) for row in rows]
