@@ -89,7 +89,8 @@ class Shared(Protocol):
 
 
 class SharedStateCache:
-    """States that all processes share. What could not be shared, because the place did not answer, is this process's own."""
+    """States that all processes share. What can't be shared is this process's own: when the place does not answer, and as long
+    as the thread has nothing durable. By its incarnation it is known in whatever store it is; without one, only by its id."""
 
     def __init__(self, shared: Shared, own: StateCache, *, ttl: float) -> None:
         self._shared = shared
@@ -97,14 +98,14 @@ class SharedStateCache:
         self._ttl = ttl
 
     async def put(self, key: Key, packed: bytes, version: Version) -> None:
-        if await self._shared.put_state(*key, version, packed, self._ttl):
+        if version[0] is not None and await self._shared.put_state(*key, version, packed, self._ttl):
             self._own.forget(key)
         else:
             await self._own.put(key, packed, version)
 
     async def get(self, key: Key, version: Version) -> bytes | None:
         own = await self._own.get(key, version)
-        return own if own is not None else await self._shared.get_state(*key, version)
+        return own if own is not None or version[0] is None else await self._shared.get_state(*key, version)
 
     def drop(self, thread_id: str) -> None:
         # The shared ones go with the commit that takes the thread, or its state, away.

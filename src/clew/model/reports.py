@@ -44,26 +44,6 @@ class Stats(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStatus(Plain):
-    """What a cache did since this process opened it, and whether it answers.
-
-    `hits`: reads whose values all came from it; `misses`: others. `fills` and `writes`: rows of values that reads and commits
-    put there; `dropped`: rows that were not, because too many were on their way. `evicted`: threads that were taken out because there
-    were too many, or they were not used for too long. `errors`: calls that failed, the last one with `last_error`.
-    """
-
-    hits: int
-    misses: int
-    fills: int
-    writes: int
-    dropped: int
-    evicted: int
-    errors: int
-    available: bool
-    last_error: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
     """Which checkpoints may go. A head is always kept; so is, with `keep_every`, every n-th one of a namespace by its sequence.
 

@@ -1,9 +1,9 @@
 """How rows and volatile states lie in a hot storage: in a thread with the id of the one they belong to.
 
-Rows are put together into *entries*. An entry is a checkpoint of the hot thread, with an id of its own and the rows in its body;
-its namespace is the incarnation of the thread and the *block* of numbers that its rows begin in. So a reader asks for the
-blocks that it needs, a writer adds without looking, and whoever finds that entries have become superfluous can take out exactly
-those. A row that goes on into further blocks leaves a *pointer* there: the same without data.
+Rows are put together into *entries*. An entry is a checkpoint of the hot thread, with an id of its own and the rows in its
+body; its namespace is the incarnation of the thread and the *block* of numbers that its rows begin in. So a reader asks for
+the blocks that it needs, a writer adds without looking, and whoever finds that entries have become superfluous can take out
+exactly those. A row that goes on into further blocks leaves a *pointer* there: the same without data.
 
 A volatile state is an attachment, named by namespace and user.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
 from clew.model.queries import CheckpointPage, CheckpointQuery, ValueQuery
 from clew.model.records import Range
-from clew.model.reports import CacheStatus
+from clew.model.status import Status
 from clew.storage.cached.covering import HeldRow, largest, overlapping
 from clew.storage.cached.tier import HotTier
 from clew.storage.packing import union
@@ -31,9 +32,9 @@ def hot_tier(storage: Storage) -> HotTier | None:
 class CachedStorage(StorageWrapper):
     """`cold` with the values of threads in use in `hot`, which may be any storage that nothing else uses.
 
-    It is never stale: each read asks `cold` which checkpoint it is and which values it needs, in one small query, and only the
-    values themselves come from `hot`. What `hot` lacks comes from `cold`. If `hot` is away, slow, empty or damaged, all comes from
-    `cold`, at most `timeout` seconds later.
+    It is never stale: each read asks `cold` which checkpoint it is and which values it needs, in one small query, and only
+    the values themselves come from `hot`. What `hot` lacks comes from `cold`. If `hot` is away, slow, empty or damaged, all
+    comes from `cold`, `timeout` seconds later at most.
 
     About `max_threads` threads are kept, those used last; of each process a sixteenth more. `ttl`: for how many seconds
     after their last use, if `hot` does not see to that itself. `intact` says of a row's data whether it is worth keeping.
@@ -48,7 +49,7 @@ class CachedStorage(StorageWrapper):
         ttl: float | None = None,
         touch_every: float = 60.0,
         timeout: float = 0.25,
-        intact: Callable[[bytes], bool] = lambda data: True,
+        intact: Callable[[bytes], bool] = bool,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(cold)
@@ -67,10 +68,10 @@ class CachedStorage(StorageWrapper):
             journals=cold.journals,
         )
 
-    @property
-    def cache_status(self) -> CacheStatus:
-        """What the hot tier did so far, and whether it answers."""
-        return self.hot.status
+    async def status(self, found: Status) -> Status:
+        # Asking is a reason, too, to find out in the background whether a hot tier that was away is there again.
+        await self.hot.usable()
+        return dataclasses.replace(await super().status(found), cache=self.hot.status)
 
     async def setup(self) -> None:
         await super().setup()

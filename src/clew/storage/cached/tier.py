@@ -17,7 +17,7 @@ from clew.model.commit import Applied
 from clew.model.config import ANY_USER, User
 from clew.model.queries import AttachmentQuery, CheckpointPage, CheckpointQuery, ThreadQuery
 from clew.model.records import Basis, Range, ValueRow
-from clew.model.reports import CacheStatus
+from clew.model.status import CacheStatus
 from clew.storage.cached import entries
 from clew.storage.cached.background import MAX_BYTES, Pending, Worker, Workers, Write
 from clew.storage.cached.breaker import Breaker
