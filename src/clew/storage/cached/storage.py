@@ -49,7 +49,7 @@ class CachedStorage(StorageWrapper):
         ttl: float | None = None,
         touch_every: float = 60.0,
         timeout: float = 0.25,
-        intact: Callable[[bytes], bool] = bool,
+        intact: Callable[[bytes], bool] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(cold)
@@ -135,6 +135,6 @@ class CachedStorage(StorageWrapper):
         chosen = largest([*found.rows, *(HeldRow(row, basis.epoch) for row in values.rows)])
         if chosen is None:
             return None
-        whole = [row for row in values.rows if self._intact(row.data)]
+        whole = [row for row in values.rows if self._intact is None or self._intact(row.data)]
         await self.hot.keep(query.thread_id, basis, whole, read=True)
         return replace(page, rows=tuple(overlapping([each.row for each in chosen], covers)))

@@ -121,6 +121,8 @@ class HotTier:
         """
         # First what is on its way: what arrives meanwhile is found there, then.
         held = self._pending.rows(thread_id, basis.incarnation)
+        if any(end - first > MOST_BLOCKS * entries.BLOCK for first, end in covers):
+            return None
         blocks = entries.blocks_of(covers)
         if len(blocks) > MOST_BLOCKS:
             return None
