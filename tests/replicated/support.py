@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import replace
 
 from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
+from clew.errors import TransientStorageError
+from clew.model.commit import Applied, Commit
 from clew.model.records import Range, ThreadRecord, ValueRow
+from clew.model.status import Status
+from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage
+from clew.storage.replicated.failover import State
 from clew.storage.replicated.roles import RESERVED
-from clew.testing.driver import DrivenStorage
+from clew.testing import FaultyStorage
+from clew.testing.driver import DrivenStorage, InlineStorage
+from clew.testing.faults import Plan
 
 
 @dataclass(frozen=True)
@@ -73,3 +81,82 @@ def assert_same(one: DrivenStorage, other: DrivenStorage) -> None:
     assert here.keys() == there.keys()
     for name, value in here.items():
         assert there[name] == value, f"{name}: {there[name]}, not {value}"
+
+
+class Pair:
+    """A primary and a secondary in memory that can be switched off, and processes that use them."""
+
+    def __init__(self, make_primary: Any = MemoryStorage, make_secondary: Any = MemoryStorage, **settings: Any) -> None:
+        self.down: set[str] = set()
+        self.primary = InlineStorage(make_primary)
+        self.secondary = InlineStorage(make_secondary)
+        self.settings = settings
+        self.processes: list[InlineStorage] = []
+
+    def _plan(self, side: str) -> Plan:
+        return lambda kind: ("before apply" if kind == "apply" else "before read") if side in self.down else None
+
+    def process(self, **settings: Any) -> Process:
+        """One more process that uses both stores."""
+        made = Process(self, **self.settings | settings)
+        self.processes.append(made)
+        return made
+
+    def settle(self, process: Process) -> None:
+        """Let the process take over what waits, until the primary serves and nothing is left."""
+        process.until(lambda: not self.primary.journal_count() and not self.secondary.journal_count())
+
+    def close(self) -> None:
+        self.down.clear()
+        for process in self.processes:
+            process.close()
+        self.primary.close()
+        self.secondary.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Process(InlineStorage):
+    """A process of its own, as far as replication can tell."""
+
+    def __init__(self, pair: Pair, **settings: Any) -> None:
+        super().__init__(
+            lambda: replicated(
+                FaultyStorage(pair.primary.storage, pair._plan("primary")),
+                FaultyStorage(pair.secondary.storage, pair._plan("secondary")),
+                **settings,
+            )
+        )
+
+    @property
+    def replicated(self) -> ReplicatedStorage:
+        assert isinstance(self.storage, ReplicatedStorage)
+        return self.storage
+
+    @property
+    def state(self) -> State:
+        return self.replicated._steering.state
+
+    def status(self) -> Status:
+        return self.run(self.replicated.status(Status(primary_healthy=True)))
+
+    def until(self, done: Callable[[], bool], *, seconds: float = 10) -> None:
+        """Let the background work until `done`; it does so by itself, this only waits for it."""
+        deadline = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < deadline, f"still not: {self.state}"
+            self.run(self.replicated._upkeep.round())
+            time.sleep(0.005)
+
+    def retry(self, made: Commit) -> Applied:
+        """Apply `made` as a checkpointer would: again, as long as it may help."""
+        for _ in range(200):
+            try:
+                return self.apply(made)
+            except TransientStorageError:
+                time.sleep(0.01)
+        return self.apply(made)

@@ -129,6 +129,8 @@ class ReplicatedStorage(StorageWrapper):
             except TransientStorageError as error:
                 self._steering.note(error)
         await self._serve(_nothing)
+        # The secondary has to know who serves before it can take over.
+        await self._upkeep.round()
 
     async def close(self) -> None:
         """Hand over what can be handed over at once, and close both stores. What remains is in the journal."""
