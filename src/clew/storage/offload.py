@@ -24,7 +24,7 @@ def may_block() -> bool:
 
 async def pause(seconds: float) -> None:
     """Let `seconds` pass: on the event loop, or in the calling thread of a sync caller."""
-    if inline.get():
+    if may_block():
         time.sleep(seconds)  # noqa: ASYNC251  (there is no loop to block)
     else:
         await asyncio.sleep(seconds)

@@ -1,0 +1,179 @@
+"""Making a thread of one store exactly what it is in the other, so that the commits that follow there fit here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from clew.errors import ClewError
+from clew.ids import new_id
+from clew.model.commit import After, Begin, Commit, Removal
+from clew.model.config import ANY_USER
+from clew.model.queries import JournalQuery, ThreadQuery
+from clew.model.records import Basis, JournalEntry, Range, ValueRow
+from clew.storage.copying import Content, fields_of, parts, read_content
+from clew.storage.packing import union
+from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.replicated.packing import COPY
+from clew.storage.replicated.roles import LONG_AGO, RESERVED
+
+Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
+"""Makes rows lie side by side up to a number (`clew.codec.rows.unbroken`): what rows hold is the codec's business."""
+TRIES: Final = 5
+_BATCH: Final = 50
+"""How many commits of a copy go to the store in one call."""
+
+
+class BusyError(Exception):
+    """The thread is written to all the time, or somebody else is at it: later. Never leaves replication."""
+
+
+async def chain_end(store: Storage, thread_id: str) -> str | None:
+    """The last commit in the thread's chain; `None` if it has none, or is not there. Changes nothing."""
+    probe = Commit(
+        commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=LONG_AGO, remove=Removal(), after=After(new_id())
+    )
+    (outcome,) = await store.apply((probe,))
+    if not isinstance(outcome, StaleBasisError):
+        raise outcome if isinstance(outcome, ClewError) else AssertionError(f"{thread_id!r}: a probe was applied")
+    actual: str | None = outcome.facts["actual"]
+    return actual
+
+
+async def waiting(store: Storage, thread_id: str) -> tuple[JournalEntry, ...]:
+    """The entries of the thread that its store still has to hand over."""
+    return (await store.journal(JournalQuery(thread_id=thread_id, limit=10_000))).entries
+
+
+async def copy_thread(source: Storage, target: Storage, thread_id: str, unbroken: Unbroken) -> bool:
+    """Make `target`'s thread what `source`'s is, its chain included, and take what that has handed over out of the journal.
+
+    Nothing that only `target` has is overwritten: `False` if it has entries of its own to hand over first. Whoever writes to
+    either meanwhile wins: BusyError, and the next try begins anew. Until it is whole, the copy belongs to nobody's user.
+    """
+    for _ in range(TRIES):
+        # In this order: what `target` has handed over by now is in what is read below; what it gets later moves its chain.
+        found = await chain_end(target, thread_id)
+        if await waiting(target, thread_id):
+            return False
+        entries = await waiting(source, thread_id)
+        end = await chain_end(source, thread_id)
+        content = await read_content(source, thread_id)
+        if await chain_end(source, thread_id) != end:
+            continue
+        if content is None:
+            await _delete(target, thread_id, found)
+        elif end is None:
+            # Only a chain shows whether something was written while it was read.
+            await _begin_chain(source, content)
+            continue
+        else:
+            await _write(target, list(copy_commits(content, end, found, unbroken)))
+        await source.trim(entries)
+        return True
+    raise BusyError(f"thread {thread_id!r} was written to each time it was read")
+
+
+async def _begin_chain(store: Storage, content: Content) -> None:
+    """Give a thread that was never replicated a chain, without changing what is in it."""
+    commit = Commit(
+        commit_id=new_id(),
+        thread_id=content.thread.thread_id,
+        user=ANY_USER,
+        at=content.thread.updated_at,
+        remove=Removal(),
+        after=After(None),
+        journal=COPY,
+    )
+    (outcome,) = await store.apply((commit,))
+    if isinstance(outcome, ClewError) and not isinstance(outcome, StaleBasisError):
+        raise outcome
+
+
+async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
+    if not await store.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id)):
+        return
+    commit = Commit(
+        commit_id=new_id(),
+        thread_id=thread_id,
+        user=ANY_USER,
+        at=LONG_AGO,
+        remove=Removal(thread=True),
+        after=After(found),
+    )
+    await _write(store, [commit])
+
+
+async def _write(store: Storage, commits: Sequence[Commit]) -> None:
+    for at in range(0, len(commits), _BATCH):
+        for outcome in await store.apply(commits[at : at + _BATCH]):
+            if isinstance(outcome, StaleBasisError):
+                raise BusyError(str(outcome))
+            if isinstance(outcome, ClewError):
+                raise outcome
+
+
+def copy_commits(content: Content, end: str, found: str | None, unbroken: Unbroken) -> Iterator[Commit]:
+    """The commits that put the thread of `content` in the place of the one whose chain ends with `found`.
+
+    The first takes the old one away, the last is called `end`, as the source's last one is. One that brings a checkpoint is
+    called like it, as the one was that brought it first: so it is known here if it comes again.
+    """
+    incarnation, epoch = content.basis.incarnation, content.basis.epoch
+    gaps = _gaps(content) if epoch else ()
+    epoch -= bool(gaps)
+    begin: Begin | None = Begin(incarnation=incarnation, epoch=epoch)
+    basis: Basis | None = None
+    used = {end}
+    steps = _steps(content, gaps, end, unbroken)
+    for number, (at, part) in enumerate(steps):
+        commit_id = end
+        if number < len(steps) - 1:
+            made = part.get("checkpoint")
+            commit_id = made.checkpoint_id if made and made.checkpoint_id not in used else new_id()
+        used.add(commit_id)
+        yield Commit(
+            commit_id=commit_id,
+            thread_id=content.thread.thread_id,
+            user=ANY_USER,
+            at=at,
+            basis=basis,
+            begin=begin,
+            after=After(found),
+            **part,
+        )
+        removed = part.get("remove")
+        epoch += bool(removed and removed.values)
+        found, begin, basis = commit_id, None, Basis(incarnation=incarnation, epoch=epoch, next_value=0)
+
+
+def _steps(
+    content: Content, gaps: tuple[Range, ...], end: str, unbroken: Unbroken
+) -> list[tuple[datetime, dict[str, Any]]]:
+    thread = content.thread
+    # A row without values at the end, so that a gap before it is filled too.
+    mark = ValueRow(first=content.basis.next_value, count=0, digests=b"", data=b"")
+    rows = [row for row in unbroken([*content.rows, mark], mark.first) if row.count]
+    steps = list(parts(content, rows))
+    if gaps:
+        # What filled the gaps goes again: it only took the numbers.
+        steps.insert(1 + len(rows), (thread.created_at, {"remove": Removal(values=gaps)}))
+    described = fields_of(thread)
+    steps[0][1].update(remove=Removal(thread=True), thread=replace(described, user_id=RESERVED))
+    at, last = steps[-1]
+    made = last.get("checkpoint")
+    if made is not None and made.checkpoint_id == end and at == thread.updated_at:
+        last["thread"] = described
+    else:
+        steps.append((thread.updated_at, {"thread": described}))
+    return steps
+
+
+def _gaps(content: Content) -> tuple[Range, ...]:
+    """The numbers of values that were taken out."""
+    held = [(0, 0), *union((row.first, row.end) for row in content.rows), (content.basis.next_value,) * 2]
+    return tuple((end, first) for (_, end), (first, _) in pairwise(held) if end < first)

@@ -1,0 +1,243 @@
+"""Taking what the secondary acknowledged over into a primary that has commits of its own: both histories stay.
+
+This happens after a failover for threads of which the secondary had not got everything. Each commit of the secondary goes on
+top of what the primary has, under its own id, so that it is taken over once and its writer's retries are recognised. The
+secondary's newest checkpoint becomes the head, what only the primary had becomes its sibling. Deleting the thread wins, on
+either side.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from clew.errors import ClewError, CorruptRecordError
+from clew.ids import new_id
+from clew.model.commit import Commit, NewCheckpoint, Removal
+from clew.model.config import ANY_USER
+from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery, ValueQuery
+from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, Range, ThreadRecord, ValueRow
+from clew.storage.checks import adds
+from clew.storage.copying import again
+from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
+from clew.storage.replicated.packing import COPY, unpack
+from clew.storage.replicated.roles import RESERVED
+
+_log = logging.getLogger("clew.replication")
+_TRIES: Final = 20
+_DIGEST: Final = 16
+_NO_DIGEST: Final = bytes(_DIGEST)
+
+
+class Rebased(Protocol):
+    """A body for another value log; `row` has the values that the log lacks."""
+
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def covers(self) -> tuple[Range, ...]: ...
+    @property
+    def row(self) -> ValueRow | None: ...
+
+
+Rebase = Callable[[bytes, Sequence[ValueRow], Mapping[bytes, int], int], Rebased]
+"""`clew.codec.rebase.rebase`: what bodies and values mean is the codec's business."""
+
+
+class Merging:
+    """Takes a thread's entries from the secondary into the primary's own history of the thread."""
+
+    def __init__(self, secondary: Storage, primary: Storage, *, rebase: Rebase, unbroken: Unbroken) -> None:
+        self._from = secondary
+        self._into = primary
+        self._rebase = rebase
+        self._unbroken = unbroken
+
+    async def thread(self, thread_id: str, *, serving: bool) -> None:
+        """Take over all entries of the thread. `serving`: the secondary's head is to be the primary's, whoever came first."""
+        entries = await waiting(self._from, thread_id)
+        gone = await self._deleted(thread_id)
+        void = [entry for entry in entries if entry.incarnation in gone]
+        if void:
+            _log.warning("thread %r was deleted in the primary: what the secondary wrote to it is void", thread_id)
+            await self._from.trim(void)
+        if void or not entries:
+            # What is left may fit now.
+            return
+        record = await self._record(thread_id)
+        if record is None or record.user_id == RESERVED:
+            # Not there, or half copied: nothing of the primary's own is lost by copying.
+            if not await self._copy(thread_id):
+                raise BusyError(f"thread {thread_id!r} is written to in the primary")
+            return
+        await self._mark(record)
+        touched: set[str] = set()
+        for entry in entries:
+            commit = unpack(entry) if entry.data != COPY else None
+            if commit is not None:
+                await self._merge(entry, commit)
+                if commit.checkpoint is not None:
+                    touched.add(commit.checkpoint.namespace)
+            await self._from.trim([entry])
+        if serving:
+            for namespace in touched:
+                await self._seat(thread_id, namespace)
+
+    async def _record(self, thread_id: str) -> ThreadRecord | None:
+        found = await self._into.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id))
+        return found[0] if found else None
+
+    async def _deleted(self, thread_id: str) -> set[str | None]:
+        """The incarnations of the thread that were deleted in the primary, and not yet in the secondary."""
+        entries = await waiting(self._into, thread_id)
+        found = {entry.incarnation for entry in entries if entry.data != COPY and _deletes(unpack(entry))}
+        now = (await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))).basis
+        return found - {now.incarnation if now is not None else None, None}
+
+    async def _copy(self, thread_id: str) -> bool:
+        """Copy the thread whole. What the primary has to hand over of it is from before it was lost there."""
+        await self._into.trim(await waiting(self._into, thread_id))
+        return await copy_thread(self._from, self._into, thread_id, self._unbroken)
+
+    async def _mark(self, record: ThreadRecord) -> None:
+        """Say in the primary's journal that the thread is to be copied to the secondary. What is merged then is not in the
+        chain, so that nothing of the secondary's follows on it unread."""
+        marker = Commit(
+            commit_id=new_id(),
+            thread_id=record.thread_id,
+            user=ANY_USER,
+            at=record.updated_at,
+            remove=Removal(),
+            journal=COPY,
+        )
+        await self._apply(marker)
+
+    async def _merge(self, entry: JournalEntry, commit: Commit) -> None:
+        for _ in range(_TRIES):
+            made = await self._translated(entry, commit)
+            if made is None or await self._apply(made):
+                return
+        raise BusyError(f"thread {entry.thread_id!r} is written to in the primary")
+
+    async def _apply(self, commit: Commit) -> bool:
+        (outcome,) = await self._into.apply((commit,))
+        if isinstance(outcome, StaleBasisError):
+            return False
+        if isinstance(outcome, ClewError):
+            raise outcome
+        return True
+
+    async def _translated(self, entry: JournalEntry, commit: Commit) -> Commit | None:
+        """The commit for the primary's thread as it is now; `None` if nothing of it is to be taken over."""
+        thread_id = commit.thread_id
+        digests = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))
+        basis = digests.basis
+        removal = _lasting(commit.remove, same=basis is None or basis.incarnation == entry.incarnation)
+        # What it makes new has a value log of its own.
+        log = None if removal is not None and removal.thread else basis
+        checkpoint, values = None, None
+        attachments, messages = commit.attachments, commit.messages
+        name = _checkpoint_of(commit)
+        if name is not None:
+            page = await self._from.checkpoints(
+                CheckpointQuery(
+                    thread_id=thread_id, user=ANY_USER, namespace=name[0], checkpoint_id=name[1], detail="state"
+                )
+            )
+            if page.checkpoints:
+                checkpoint, values = self._rebased(page.checkpoints[0], page.rows, digests.rows, log)
+        if commit.fork is not None and name is not None:
+            # The primary has another thread of this name: what the fork brought is merged into it.
+            attachments += tuple(await self._attachments(self._from, thread_id, name))
+            said = await self._from.messages(MessageQuery(thread_id=thread_id, user=ANY_USER, limit=None))
+            messages = (*said, *messages)
+        made = replace(
+            commit,
+            user=commit.user if log is None and adds(commit) else ANY_USER,
+            basis=basis,
+            remove=removal,
+            fork=None,
+            values=values,
+            merge=(),
+            checkpoint=checkpoint,
+            attachments=attachments,
+            messages=messages,
+        )
+        return made if adds(made) or made.remove is not None else None
+
+    def _rebased(
+        self, record: CheckpointRecord, rows: Sequence[ValueRow], target: Sequence[ValueRow], log: Basis | None
+    ) -> tuple[NewCheckpoint, ValueRow | None]:
+        known: dict[bytes, int] = {}
+        for row in target if log is not None else ():
+            for at in range(row.count):
+                digest = row.digests[_DIGEST * at : _DIGEST * (at + 1)]
+                if digest != _NO_DIGEST:
+                    known[digest] = row.first + at
+        try:
+            moved = self._rebase(record.body, rows, known, log.next_value if log is not None else 0)
+        except CorruptRecordError as error:
+            # It is damaged where it is, and stays so: the others go on.
+            _log.warning("checkpoint %r is taken over damaged: %s", record.checkpoint_id, error)
+            return replace(again(record), covers=()), None
+        return replace(again(record), body=moved.body, covers=moved.covers), moved.row
+
+    async def _attachments(self, store: Storage, thread_id: str, name: tuple[str, str]) -> list[AttachmentRecord]:
+        namespace, checkpoint_id = name
+        return await store.attachments(
+            AttachmentQuery(thread_id=thread_id, user=ANY_USER, namespace=namespace, checkpoint_id=checkpoint_id)
+        )
+
+    async def _seat(self, thread_id: str, namespace: str) -> None:
+        """Make the secondary's head the primary's too, if a retry had brought it there before what is its sibling now."""
+        for _ in range(_TRIES):
+            head = await self._head(self._from, thread_id, namespace)
+            there = await self._head(self._into, thread_id, namespace)
+            if head is None or there is None or head.checkpoint_id == there.checkpoint_id:
+                return
+            name = (namespace, head.checkpoint_id)
+            asked = CheckpointQuery(thread_id=thread_id, user=ANY_USER, namespace=namespace, checkpoint_id=name[1])
+            page = await self._into.checkpoints(replace(asked, detail="body"))
+            if not page.checkpoints:
+                return
+            record = page.checkpoints[0]
+            again_at_the_end = Commit(
+                commit_id=new_id(),
+                thread_id=thread_id,
+                user=ANY_USER,
+                at=record.created_at,
+                basis=page.basis,
+                remove=Removal(checkpoints=(name,)),
+                checkpoint=again(record),
+                attachments=tuple(await self._attachments(self._into, thread_id, name)),
+            )
+            if await self._apply(again_at_the_end):
+                return
+        raise BusyError(f"thread {thread_id!r} is written to in the primary")
+
+    async def _head(self, store: Storage, thread_id: str, namespace: str) -> CheckpointRecord | None:
+        page = await store.checkpoints(CheckpointQuery(thread_id=thread_id, user=ANY_USER, namespace=namespace))
+        return page.checkpoints[0] if page.checkpoints else None
+
+
+def _deletes(commit: Commit) -> bool:
+    return commit.remove is not None and commit.remove.thread
+
+
+def _checkpoint_of(commit: Commit) -> tuple[str, str] | None:
+    if commit.checkpoint is not None:
+        return commit.checkpoint.namespace, commit.checkpoint.checkpoint_id
+    return (commit.fork.namespace, commit.fork.as_checkpoint_id) if commit.fork is not None else None
+
+
+def _lasting(removal: Removal | None, *, same: bool) -> Removal | None:
+    """What `removal` means for the other history: values are not the same there, and a thread of another incarnation is another
+    thread."""
+    if removal is None:
+        return None
+    kept = replace(removal, thread=removal.thread and same, values=(), as_of=None)
+    return kept if kept != Removal() else None

@@ -1,0 +1,178 @@
+"""Taking commits from one store's journal to the other store, in the order of each thread, until the two are the same.
+
+A commit is applied there only after the commit that it came after here (`Commit.after`), and once (its receipt): so it does not
+matter who takes it over, how often, or what was lost on the way. Where it does not fit, the two stores differ in that thread:
+towards the secondary the thread is copied, towards the primary it is merged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.errors import ClewError, TransientStorageError
+from clew.model.commit import After, Applied, Commit
+from clew.model.queries import JournalQuery
+from clew.model.records import JournalEntry
+from clew.storage.protocol import Storage
+from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
+from clew.storage.replicated.merging import Merging, Rebase
+from clew.storage.replicated.packing import COPY, unpack
+
+PAGE: Final = 100
+"""How many entries are read and applied at a time."""
+What = Callable[[JournalEntry], Literal["ship", "trim", "leave"]]
+"""What to do with an entry: take it over, take it out because that has been done, or leave it to whoever is about to."""
+_log = logging.getLogger("clew.replication")
+
+
+class Drained(Struct, frozen=True, kw_only=True):
+    """What one go took over; `left` is how many entries were still in the journal when it ended."""
+
+    taken: int = 0
+    left: int = 0
+
+
+class Shipping:
+    """Takes commits over between a primary and a secondary. Both ways may go on at once, in any number of processes."""
+
+    def __init__(self, primary: Storage, secondary: Storage, *, rebase: Rebase, unbroken: Unbroken) -> None:
+        self._primary = primary
+        self._secondary = secondary
+        self._unbroken = unbroken
+        self._merging = Merging(secondary, primary, rebase=rebase, unbroken=unbroken)
+        self._stuck: set[str] = set()
+        self.problem: str | None = None
+        """Why the last go could not take a thread over, if so."""
+
+    async def to_secondary(self, what: What | None = None) -> Drained:
+        """Take over what the primary's journal has; `what` says what is to be done with an entry."""
+        return await self._drain(self._primary, self._secondary, what, serving=False)
+
+    async def to_primary(self, *, serving: bool) -> Drained:
+        """Take over what the secondary's journal has; `serving`: it is the one that serves."""
+        return await self._drain(self._secondary, self._primary, None, serving=serving)
+
+    async def thread_to_secondary(self, thread_id: str) -> str | None:
+        """Take over what the primary's journal has of one thread, now; the last commit that both have, if that is known.
+
+        Raises what keeps it from being done."""
+        entries = await waiting(self._primary, thread_id)
+        if await self._ship(self._primary, self._secondary, entries):
+            await self._reconcile(thread_id, to="secondary", serving=False)
+            return None
+        return entries[-1].commit_id if entries and entries[-1].incarnation is not None else None
+
+    async def same(self, thread_id: str) -> None:
+        """Make the secondary's thread what the primary's is, whatever it is now."""
+        await self._reconcile(thread_id, to="secondary", serving=False)
+
+    async def back(self, thread_id: str) -> None:
+        """Take the secondary's thread over into the primary, whatever it is there."""
+        await self._reconcile(thread_id, to="primary", serving=True)
+
+    async def _drain(self, source: Storage, target: Storage, what: What | None, *, serving: bool) -> Drained:
+        page = await source.journal(JournalQuery(without=frozenset(self._stuck), limit=PAGE))
+        entries = list(page.entries)
+        if what is not None:
+            sorted_out = [(entry, what(entry)) for entry in entries]
+            if known := [entry for entry, way in sorted_out if way == "trim"]:
+                await source.trim(known)
+            left_alone = {entry.thread_id for entry, way in sorted_out if way == "leave"}
+            entries = [entry for entry, way in sorted_out if way == "ship" and entry.thread_id not in left_alone]
+        if not self._stuck:
+            self.problem = None
+        refused = await self._ship(source, target, entries)
+        for thread_id in refused:
+            try:
+                await self._reconcile(
+                    thread_id, to="primary" if target is self._primary else "secondary", serving=serving
+                )
+            except TransientStorageError:
+                raise
+            except (ClewError, BusyError) as error:
+                # The others go on. This one is tried again with the next round.
+                self._stuck.add(thread_id)
+                self.problem = f"thread {thread_id!r} could not be taken over: {error}"
+                _log.warning("%s", self.problem)
+        taken = len(page.entries)
+        if taken < PAGE:
+            self._stuck.clear()
+        left = (await source.journal(JournalQuery(limit=1))).count if taken else page.count
+        return Drained(taken=taken, left=left)
+
+    async def _ship(self, source: Storage, target: Storage, entries: Sequence[JournalEntry]) -> list[str]:
+        """Apply what `entries` hold to `target`; the threads in which it did not fit, each once."""
+        refused: dict[str, None] = {}
+        batch: list[tuple[JournalEntry, Commit]] = []
+        for entry in sorted(entries, key=lambda each: each.position):
+            commit = shipped(entry)
+            if commit is None:
+                refused[entry.thread_id] = None
+                continue
+            if commit.fork is not None:
+                # What it forks has to be there, and not yet what comes after.
+                refused.update(await self._apply(source, target, batch, refused))
+                batch = []
+            batch.append((entry, commit))
+            if commit.fork is not None:
+                refused.update(await self._apply(source, target, batch, refused))
+                batch = []
+        refused.update(await self._apply(source, target, batch, refused))
+        return list(refused)
+
+    async def _apply(
+        self, source: Storage, target: Storage, batch: list[tuple[JournalEntry, Commit]], refused: dict[str, None]
+    ) -> dict[str, None]:
+        batch = [(entry, commit) for entry, commit in batch if entry.thread_id not in refused]
+        if not batch:
+            return {}
+        outcomes = await target.apply([commit for _, commit in batch])
+        misfits: dict[str, None] = {}
+        done: list[JournalEntry] = []
+        for (entry, commit), outcome in zip(batch, outcomes, strict=True):
+            if entry.thread_id not in misfits and fits(entry, commit, outcome):
+                done.append(entry)
+            else:
+                misfits[entry.thread_id] = None
+        if done:
+            await source.trim(done)
+        return misfits
+
+    async def _reconcile(self, thread_id: str, *, to: str, serving: bool) -> None:
+        if to == "primary":
+            await self._merging.thread(thread_id, serving=serving)
+            return
+        if not await copy_thread(self._primary, self._secondary, thread_id, self._unbroken):
+            # The secondary has commits of its own, of a writer that came late: those first.
+            await self._merging.thread(thread_id, serving=False)
+            if not await copy_thread(self._primary, self._secondary, thread_id, self._unbroken):
+                raise BusyError(f"thread {thread_id!r} is written to in the secondary")
+
+
+def shipped(entry: JournalEntry) -> Commit | None:
+    """The commit to apply to the other store; `None` if it can't be told there whether it fits, or stands for the whole."""
+    if entry.data == COPY:
+        return None
+    commit = unpack(entry)
+    created = commit.begin is not None and commit.begin.incarnation == entry.incarnation
+    if entry.after is None and entry.incarnation is not None and not created:
+        # The thread was there before it was replicated: nothing shows whether the other store has the same.
+        return None
+    return replace(commit, after=After(entry.after))
+
+
+def fits(entry: JournalEntry, commit: Commit, outcome: Applied | ClewError) -> bool:
+    """Whether the other store's thread is what it is here, as far as this commit tells."""
+    if isinstance(outcome, TransientStorageError):
+        raise outcome
+    if isinstance(outcome, ClewError):
+        return False
+    deletes = commit.remove is not None and commit.remove.thread
+    if outcome.basis is None:
+        return deletes or entry.incarnation is None
+    return outcome.basis.incarnation == entry.incarnation

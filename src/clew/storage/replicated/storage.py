@@ -1,0 +1,347 @@
+"""The storage over two stores: operations go to the one that serves, commits reach the other one too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace as with_fields
+from datetime import datetime
+from typing import Final, Literal, TypeVar
+
+from msgspec.structs import replace
+
+from clew.clock import SYSTEM_CLOCK, Clock
+from clew.errors import ClewError, ConfigError, LeaseError, PermissionDeniedError, StorageError, TransientStorageError
+from clew.ids import new_id
+from clew.model.commit import Applied, Begin, Commit
+from clew.model.config import ANY_USER, User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    JournalPage,
+    JournalQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.status import Status
+from clew.storage.offload import pause
+from clew.storage.protocol import Capabilities, Storage
+from clew.storage.replicated.copies import Unbroken
+from clew.storage.replicated.failover import Settings, Silent, Use
+from clew.storage.replicated.hiding import without_reserved, without_reserved_stats
+from clew.storage.replicated.merging import Rebase
+from clew.storage.replicated.packing import pack
+from clew.storage.replicated.roles import RESERVED
+from clew.storage.replicated.shipping import Shipping
+from clew.storage.replicated.steering import Steering
+from clew.storage.replicated.syncing import Syncing
+from clew.storage.replicated.upkeep import Upkeep
+from clew.storage.replicated.watching import WatchedStorage
+from clew.storage.replicated.working import Workers, within
+from clew.storage.wrapper import StorageWrapper
+
+ReplicationMode = Literal["sync", "async"]
+_T = TypeVar("_T")
+_log = logging.getLogger("clew.replication")
+_TERM: Final = 40
+"""A lease's token is the store's own below the term in which it was given: a lease does not outlive a failover."""
+_POLL: Final = 0.25
+"""How many seconds at most an entry waits for the process that takes it over to look."""
+
+
+class ReplicatedStorage(StorageWrapper):
+    """Two stores that hold the same: the primary serves, the secondary takes over when the primary can't be reached.
+
+    `mode="sync"` acknowledges a commit when both have it; `"async"` when the primary has it, together with an entry in its
+    journal that is taken to the secondary soon after. A commit that one store acknowledged alone is in its journal, and goes
+    to the other one when that answers again: none is lost. See docs/replication.md for what the settings mean.
+    """
+
+    def __init__(
+        self,
+        primary: Storage,
+        secondary: Storage,
+        *,
+        rebase: Rebase,
+        unbroken: Unbroken,
+        mode: ReplicationMode = "async",
+        health_check_interval: float = 5.0,
+        auto_failover: bool = True,
+        max_failover_attempts: int = 3,
+        failback_delay: float = 30.0,
+        max_outbox: int = 100_000,
+        timeout: float = 5.0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        _check_settings(mode, health_check_interval, max_failover_attempts, failback_delay, max_outbox, timeout)
+        _check_stores(primary, secondary)
+        self._primary = WatchedStorage(primary, "primary", timeout)
+        self._secondary = WatchedStorage(secondary, "secondary", timeout)
+        super().__init__(self._primary)
+        self.mode: ReplicationMode = mode
+        self._max_outbox = max_outbox
+        self._timeout = timeout
+        self._clock = clock
+        settings = Settings(
+            interval=health_check_interval,
+            auto_failover=auto_failover,
+            max_attempts=max_failover_attempts,
+            delay=failback_delay,
+        )
+        patience = timeout + 3 * settings.settle
+        self._steering = Steering(self._primary, self._secondary, settings, patience=patience, clock=clock)
+        self._shipping = Shipping(self._primary, self._secondary, rebase=rebase, unbroken=unbroken)
+        self._syncing = Syncing(self._primary, self._secondary, self._shipping, clock) if mode == "sync" else None
+        what = self._syncing.what if self._syncing is not None else None
+        self._upkeep = Upkeep(self._steering, self._shipping, what=what, clock=clock)
+        self._workers = Workers(
+            self.capabilities.name,
+            self._round,
+            min(_POLL, health_check_interval / 3),
+            suspends=self.capabilities.suspends,
+        )
+        self._warned = False
+        self._closed = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        one, other = self._primary.capabilities, self._secondary.capabilities
+        return Capabilities(
+            name=f"{one.name}+{other.name}",
+            durable=one.durable and other.durable,
+            suspends=one.suspends or other.suspends,
+            shares_forks=one.shares_forks and other.shares_forks,
+            journals=False,
+        )
+
+    # Lifecycle
+
+    async def setup(self) -> None:
+        """Make both stores ready. One that can't be reached is made ready when it is first used."""
+        for store in (self._primary, self._secondary):
+            try:
+                await store.setup()
+            except TransientStorageError as error:
+                self._steering.note(error)
+        await self._serve(_nothing)
+        # The secondary has to know who serves before it can take over.
+        await self._upkeep.round()
+
+    async def close(self) -> None:
+        """Hand over what can be handed over at once, and close both stores. What remains is in the journal."""
+        if not self._closed:
+            self._closed = True
+            await self._workers.close()
+            await within(self._timeout, self._last_round())
+        for store in (self._primary, self._secondary):
+            await store.close()
+
+    async def _last_round(self) -> None:
+        try:
+            if self._steering.state.roles is not None:
+                await self._upkeep.round()
+                await self._upkeep.leave()
+        except StorageError as error:
+            self._steering.note(error)
+
+    async def _round(self) -> None:
+        await self._upkeep.round()
+
+    # Writing
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        # Once, also if it comes to be applied to both stores: they are to know a new thread by the same name.
+        named = [
+            each if each.begin is not None else replace(each, begin=Begin(incarnation=new_id())) for each in commits
+        ]
+        outcomes = await self._serve(lambda store, use: self._apply(store, use, named))
+        await self._workers.wake()
+        return outcomes
+
+    async def _apply(self, store: Storage, use: Use, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        await self._room(store)
+        outcomes: dict[int, Applied | ClewError] = {}
+        prepared: dict[int, Commit] = {}
+        for number, commit in enumerate(commits):
+            made = await self._prepared(store, use, commit)
+            if isinstance(made, Commit):
+                prepared[number] = made
+            else:
+                outcomes[number] = made
+        if prepared:
+            batch = list(prepared.values())
+            if self._syncing is not None and use.side == "primary":
+                found = await self._syncing.apply(batch)
+            else:
+                found = await store.apply(batch)
+            self._upkeep.queued += len(batch)
+            outcomes.update(zip(prepared, found, strict=True))
+        for number, commit in prepared.items():
+            outcome = outcomes[number]
+            if use.side == "secondary" and isinstance(outcome, PermissionDeniedError):
+                await self._check_whole(store, commit.thread_id)
+            if isinstance(outcome, LeaseError):
+                outcomes[number] = _lease_lost(commits[number])
+        return [outcomes[number] for number in range(len(commits))]
+
+    async def _prepared(self, store: Storage, use: Use, commit: Commit) -> Commit | ClewError:
+        """The commit as the store gets it, or why it does not."""
+        if commit.thread_id == RESERVED:
+            return PermissionDeniedError(f"thread {RESERVED!r} is replication's own", thread_id=RESERVED)
+        if commit.fence is not None:
+            # No store gives a token that is negative: a lease of another term is none.
+            given = commit.fence >> _TERM == use.term
+            commit = replace(commit, fence=commit.fence & ((1 << _TERM) - 1) if given else -1)
+        fork = commit.fork
+        if fork is not None and fork.checkpoint_id is None:
+            # The head may be another one by the time the other store gets it.
+            asked = CheckpointQuery(thread_id=fork.thread_id, user=commit.user, namespace=fork.namespace)
+            page = await store.checkpoints(asked)
+            if page.checkpoints:
+                commit = replace(commit, fork=replace(fork, checkpoint_id=page.checkpoints[0].checkpoint_id))
+        return replace(commit, journal=pack(commit))
+
+    async def _room(self, store: Storage) -> None:
+        """Wait while the journal is full: nothing is dropped, so nothing more is taken."""
+        waited = 0.0
+        while self._upkeep.queued >= self._max_outbox:
+            self._upkeep.queued = (await store.journal(JournalQuery(limit=1))).count
+            if self._upkeep.queued < self._max_outbox:
+                break
+            if not self._warned:
+                self._warned = True
+                _log.warning("the journal has %d entries: writers wait for the other store", self._upkeep.queued)
+            if waited >= self._timeout:
+                raise TransientStorageError(
+                    f"{self._upkeep.queued} commits wait to be taken to the other store (max_outbox is "
+                    f"{self._max_outbox}); see what is wrong with it: astatus() tells its last error"
+                )
+            await self._workers.wake()
+            await pause(0.05)
+            waited += 0.05
+        else:
+            self._warned = False
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        async def ask(store: Storage, use: Use) -> LeaseRecord:
+            found = await store.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
+            return replace(found, token=(use.term << _TERM) + found.token)
+
+        return await self._serve(ask)
+
+    # Reading
+
+    async def ping(self) -> None:
+        await self._serve(lambda store, _: store.ping())
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        async def ask(store: Storage, use: Use) -> CheckpointPage:
+            page = await store.checkpoints(query)
+            if page.basis is None and use.side == "secondary":
+                await self._check_whole(store, query.thread_id)
+            return page
+
+        return await self._serve(ask)
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        return await self._serve(lambda store, _: store.values(query))
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        return await self._serve(lambda store, _: store.attachments(query))
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        async def ask(store: Storage, use: Use) -> list[MessageRecord]:
+            found = await store.messages(query)
+            if not found and use.side == "secondary":
+                await self._check_whole(store, query.thread_id)
+            return found
+
+        return await self._serve(ask)
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        return without_reserved(await self._serve(lambda store, _: store.threads(query)))
+
+    async def stats(self, user: User) -> StorageStats:
+        return without_reserved_stats(await self._serve(lambda store, _: store.stats(user)))
+
+    async def _check_whole(self, store: Storage, thread_id: str) -> None:
+        """Raise TransientStorageError if the thread was being copied when the primary was lost: it is whole there."""
+        found = await store.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id))
+        if found and found[0].user_id == RESERVED and thread_id != RESERVED:
+            raise TransientStorageError(
+                f"thread {thread_id!r} was being copied to the secondary when the primary was lost; it is whole there",
+                thread_id=thread_id,
+            )
+
+    # Upkeep
+
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        raise StorageError("a replicated storage keeps its journals to itself")
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        raise StorageError("a replicated storage keeps its journals to itself")
+
+    async def reclaim(self) -> None:
+        await self._serve(lambda store, _: store.reclaim())
+
+    async def status(self, found: Status) -> Status:
+        """`found` with what is known of both stores."""
+        state, now = self._steering.state, self._clock.monotonic()
+        over = state.roles is not None and (state.roles.active == "secondary" or state.roles.closing)
+        since = None if state.failed_over_at is None else now - state.failed_over_at
+        return with_fields(
+            found,
+            primary_healthy=not isinstance(state.primary, Silent),
+            secondary_healthy=not isinstance(state.secondary, Silent),
+            failed_over=over,
+            failover_count=state.failovers,
+            active_backend="secondary" if over else "primary",
+            replication_mode=self.mode,
+            replication_queue_size=self._upkeep.queued,
+            replication_lag=self._upkeep.lag(),
+            time_since_failover=since,
+            last_error=self._shipping.problem or self._steering.last_error or found.last_error,
+        )
+
+    async def _serve(self, work: Callable[[WatchedStorage, Use], Awaitable[_T]]) -> _T:
+        await self._workers.ready()
+        return await self._steering.serve(work)
+
+
+def _lease_lost(commit: Commit) -> LeaseError:
+    return LeaseError(
+        f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one, or the stores have changed "
+        "roles since it was given; take it again",
+        thread_id=commit.thread_id,
+        fence=commit.fence,
+    )
+
+
+async def _nothing(store: Storage, use: Use) -> None:
+    """What is done to find out that somebody serves."""
+
+
+def _check_stores(primary: Storage, secondary: Storage) -> None:
+    for name, store in (("primary", primary), ("secondary", secondary)):
+        if not store.capabilities.journals:
+            raise ConfigError(f"the {name} ({store.capabilities.name}) keeps no journal, which replication needs")
+    if primary is secondary:
+        raise ConfigError("primary and secondary are the same storage")
+
+
+def _check_settings(mode: str, interval: float, attempts: int, delay: float, max_outbox: int, timeout: float) -> None:
+    if mode not in ("sync", "async"):
+        raise ConfigError(f"replication_mode must be 'sync' or 'async'; got {mode!r:.60}")
+    for name, seconds in (("health_check_interval", interval), ("timeout", timeout)):
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+            raise ConfigError(f"{name} must be more than 0 seconds; got {seconds!r:.60}")
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not delay >= 0:
+        raise ConfigError(f"failback_delay must be a number of seconds, 0 or more; got {delay!r:.60}")
+    for name, count in (("max_failover_attempts", attempts), ("max_outbox", max_outbox)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ConfigError(f"{name} must be a whole number, 1 or more; got {count!r:.60}")

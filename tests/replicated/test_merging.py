@@ -1,0 +1,208 @@
+"""What one store acknowledged alone reaches the other: nothing lost, nothing doubled, the right heads."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.errors import ThreadDeletedError
+from clew.model.commit import Removal
+from clew.testing.build import attachment, checkpoint, commit, deletion, fields, fork_of, later, message, row
+from clew.testing.contract.base import chain, full_commit
+from tests.replicated.support import Pair, assert_same
+
+
+@pytest.fixture
+def pair():
+    with Pair(mode="async") as made:
+        yield made
+
+
+def diverge(pair, primary_only, secondary_only, first=()):
+    """Both stores get `first`, the primary alone `primary_only`, and after a failover the secondary `secondary_only`."""
+    process = pair.process()
+    process.apply_all(*first)
+    pair.settle(process)
+    pair.down.add("secondary")
+    process.until(lambda: not process.status().secondary_healthy)
+    process.apply_all(*primary_only)
+    pair.down.clear()
+    pair.down.add("primary")
+    process.until(lambda: process.state.roles.active == "secondary")
+    for each in secondary_only:
+        process.retry(each)
+    pair.down.clear()
+    process.until(lambda: process.state.roles.active == "primary" and not process.state.roles.closing)
+    pair.settle(process)
+    assert_same(pair.primary, pair.secondary)
+    return process
+
+
+def made(name, **parts):
+    return commit(commit_id=name, checkpoint=checkpoint(name, **parts))
+
+
+def test_both_histories_stay_and_the_newest_of_the_secondary_is_the_head(pair):
+    process = diverge(pair, [made("p1"), made("p2")], [made("s1"), made("s2")], chain(1))
+    assert process.checkpoint_ids() == ["s2", "s1", "p2", "p1", "c1"]
+    parents = {found.checkpoint_id: found.parent_id for found in process.checkpoints()}
+    assert parents == {"c1": None, "p1": "c1", "p2": "p1", "s1": "c1", "s2": "s1"}
+
+
+def test_values_of_both_are_kept_under_numbers_of_their_own(pair):
+    first = full_commit()
+    ours = commit(values=row(3, 2), checkpoint=checkpoint("p", covers=[(0, 5)]))
+    theirs = commit(values=row(3, data=b"theirs"), checkpoint=checkpoint("s", covers=[(0, 4)]))
+    process = diverge(pair, [ours], [theirs], [first])
+    page = process.page(detail="state", limit=1)
+    assert page.checkpoints[0].checkpoint_id == "s"
+    digests = b"".join(found.digests for found in process.values().rows)
+    assert len({digests[at : at + 16] for at in range(0, len(digests), 16)}) == 5
+
+
+def test_messages_attachments_and_fields_are_taken_over(pair):
+    process = diverge(
+        pair,
+        [commit(messages=[message("p")])],
+        [
+            commit(messages=[message("s")], attachments=[attachment("c1", "late")]),
+            commit(thread=fields("renamed"), at=later(9)),
+        ],
+        [full_commit()],
+    )
+    assert process.message_ids() == ["m1", "p", "s"]
+    assert [found.key for found in process.attachments("c1")] == ["k", "late"]
+    assert process.known().text == "renamed"
+    assert process.known().updated_at == later(9)
+
+
+def test_a_retry_that_reached_both_stores_is_there_once_and_is_the_head(pair):
+    again = made("x")
+    process = diverge(pair, [again], [made("s1"), again], chain(1))
+    assert process.checkpoint_ids() == ["x", "s1", "c1"]
+
+
+def test_a_retry_of_a_new_thread_reaches_both_stores_once(pair):
+    process = diverge(pair, [again := full_commit()], [again, commit(messages=[message("m2")])])
+    assert process.message_ids() == ["m1", "m2"]
+    assert process.checkpoint_ids() == ["c1"]
+
+
+def test_threads_of_the_same_name_that_began_in_each_store_become_one(pair):
+    process = diverge(pair, [full_commit()], [commit(values=row(0), checkpoint=checkpoint("s", covers=[(0, 1)]))])
+    assert process.checkpoint_ids() == ["s", "c1"]
+
+
+def test_a_deletion_in_the_secondary_wins(pair):
+    process = diverge(pair, [made("p")], [deletion()], chain(1))
+    assert process.threads() == []
+    process = pair.process()
+    process.apply(full_commit())
+    assert process.message_ids() == ["m1"]
+
+
+def test_a_deletion_in_the_primary_wins(pair):
+    process = diverge(pair, [deletion()], [made("s")], chain(1))
+    assert process.threads() == []
+
+
+def test_a_thread_that_was_begun_anew_in_the_primary_survives_a_deletion_of_the_old_one(pair):
+    process = diverge(pair, [deletion(), full_commit()], [made("s"), deletion()], chain(1))
+    assert process.checkpoint_ids() == ["c1"]
+    assert process.message_ids() == ["m1"]
+
+
+def test_a_thread_that_was_begun_anew_in_the_secondary_is_there(pair):
+    process = diverge(pair, [made("p")], [deletion(), full_commit()], chain(1))
+    assert process.checkpoint_ids() == ["c1"]
+    assert process.message_ids() == ["m1"]
+
+
+def test_a_writer_from_before_a_deletion_in_the_secondary_is_told(pair):
+    process = pair.process()
+    basis = process.apply(full_commit()).basis
+    pair.settle(process)
+    pair.down.add("primary")
+    process.retry(deletion())
+    process.refused(commit(basis=basis, messages=[message("m2")]), ThreadDeletedError)
+    pair.down.clear()
+    process.until(lambda: process.state.roles.active == "primary" and not process.state.roles.closing)
+    process.refused(commit(basis=basis, messages=[message("m2")]), ThreadDeletedError)
+
+
+def test_a_writer_goes_on_with_its_basis_across_a_failover_and_back(pair):
+    process = pair.process()
+    basis = process.apply(full_commit()).basis
+    pair.settle(process)
+    pair.down.add("primary")
+    basis = process.retry(commit(basis=basis, values=row(3), checkpoint=checkpoint("c2", covers=[(0, 4)]))).basis
+    pair.down.clear()
+    process.until(lambda: process.state.roles.active == "primary" and not process.state.roles.closing)
+    process.apply(commit(basis=basis, values=row(4), checkpoint=checkpoint("c3", covers=[(0, 5)])))
+    pair.settle(process)
+    assert_same(pair.primary, pair.secondary)
+    assert process.checkpoint_ids() == ["c3", "c2", "c1"]
+
+
+def test_forks_made_in_either_store_are_in_both(pair):
+    process = diverge(
+        pair,
+        [commit("fp", fork=fork_of("t")), made("p"), commit("fp2", fork=fork_of("t", "p"))],
+        [made("s"), commit("fs", fork=fork_of("t", "s")), commit("fs2", fork=fork_of("t", "c1"))],
+        [full_commit()],
+    )
+    assert sorted(process.thread_ids()) == ["fp", "fp2", "fs", "fs2", "t"]
+    assert process.checkpoint_ids("fs") == ["copy"]
+
+
+def test_forks_of_the_same_name_become_one_thread(pair):
+    process = diverge(
+        pair,
+        [commit("f", fork=fork_of("t", as_checkpoint_id="p"))],
+        [commit("f", fork=fork_of("t", as_checkpoint_id="s"), messages=[message("new")])],
+        [full_commit()],
+    )
+    assert process.checkpoint_ids("f") == ["s", "p"]
+    assert process.message_ids("f") == ["m1", "new"]
+
+
+def test_removals_in_the_secondary_are_done_in_the_primary(pair):
+    process = diverge(
+        pair,
+        [commit(messages=[message("p")])],
+        [commit(remove=Removal(messages=("m1",), checkpoints=(("", "c1"),)))],
+        [full_commit(), made("c2")],
+    )
+    assert process.message_ids() == ["p"]
+    assert process.checkpoint_ids() == ["c2"]
+
+
+def test_clearing_the_state_in_the_secondary_clears_it_in_the_primary(pair):
+    process = diverge(pair, [made("p")], [commit(remove=Removal(state=True)), made("s")], [full_commit()])
+    assert process.checkpoint_ids() == ["s"]
+
+
+def test_tidying_in_the_secondary_means_nothing_to_the_primary(pair):
+    process = diverge(
+        pair,
+        [made("p")],
+        [commit(merge=[row(0, 4)]), commit(remove=Removal(values=((0, 4),)))],
+        [full_commit(), commit(values=row(3))],
+    )
+    assert process.checkpoint_ids() == ["p", "c1"]
+    assert [(found.first, found.end) for found in process.values().rows] == [(0, 3), (3, 4)]
+
+
+def test_what_a_fenced_writer_left_in_the_secondary_is_taken_over(pair):
+    process = pair.process()
+    process.apply_all(*chain(1))
+    pair.settle(process)
+    late = pair.process()
+    # As a process does that was stopped just before it wrote, and goes on after the primary serves again.
+    made_late = late.run(
+        late.replicated._prepared(pair.secondary.storage, late.run(late.replicated._steering.active()), made("late"))
+    )
+    pair.secondary.apply(made_late)
+    process.apply(made("c2"))
+    pair.settle(process)
+    assert_same(pair.primary, pair.secondary)
+    assert sorted(process.checkpoint_ids()) == ["c1", "c2", "late"]
