@@ -1,6 +1,7 @@
 """`python -m drill`: servers fail while processes write; a table says what was lost, doubled or stale, which must be nothing.
 
-`--only cache` for one scenario, `--quick` for a small run, `--seed` to choose the same faults again, `--json FILE` to keep the figures.
+`--only cache` for one scenario, `--quick` for a small run, `--seed` for the same choice of faults, `--json FILE` to keep the
+figures.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import json
 import random
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from drill.scenarios import SCENARIOS, Outcome, Size
+from drill.scenario import Outcome, Size
+from drill.scenarios import SCENARIOS
 
-QUICK = Size(commits=300, writers=4, pace=20, outages=1)
+QUICK = Size(commits=300, writers=4, pace=20, pause=0.02, outages=1)
 
 
 def main() -> int:
@@ -32,12 +35,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="300 commits and 4 writers: shows that the drill runs")
     arguments = parser.parse_args()
     base = QUICK if arguments.quick else Size()
-    size = Size(
-        commits=arguments.commits or base.commits,
-        writers=arguments.writers or base.writers,
-        pace=base.pace,
-        outages=base.outages,
-    )
+    size = replace(base, commits=arguments.commits or base.commits, writers=arguments.writers or base.writers)
     seed = random.randrange(1 << 32) if arguments.seed is None else arguments.seed
     console = Console()
     columns = (TextColumn("{task.fields[name]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -45,9 +43,7 @@ def main() -> int:
     with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as progress:
         for name in [arguments.only] if arguments.only else SCENARIOS:
             runs = SCENARIOS[name]
-            part = Size(
-                commits=-(-size.commits // len(runs)), writers=size.writers, pace=size.pace, outages=size.outages
-            )
+            part = replace(size, commits=-(-size.commits // len(runs)))
             for scenario in runs:
                 task = progress.add_task("", total=part.commits, name=scenario.name)
                 outcomes.append(scenario(seed, part).run(partial(_say, progress, task)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Literal
 
 from clew.testing.servers import PostgresServer, Proxy, RedisServer
@@ -60,6 +60,12 @@ class Injector:
 
     def do(self, what: What, site: Site, seconds: float) -> None:
         """Do `what` to `site` for so long, then make it well again."""
+        with self.outage(what, site):
+            time.sleep(seconds)
+
+    @contextmanager
+    def outage(self, what: What, site: Site) -> Iterator[None]:
+        """Within, `what` has befallen `site`; then it is well again."""
         wire = self._chance.choice(site.wires)
         self.counts[what] += 1
         match what:
@@ -77,7 +83,7 @@ class Injector:
                 wire.delay(self._chance.uniform(0, 0.05))
             case "writer":
                 self._kill_a_writer()
-        time.sleep(seconds)
+        yield
         site.heal()
 
     def heal(self) -> None:

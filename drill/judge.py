@@ -11,7 +11,7 @@ from typing import Final, Literal
 from drill.ledger import Entry, History, Kind, Read, Write, out_of_rows
 
 Fault = Literal["lost", "doubled", "stale", "revived", "late", "torn", "disordered", "strange", "damaged", "different"]
-"""`lost`: acknowledged, and not there. `doubled`: there twice. `stale`: a read that lacks what was acknowledged before it began.
+"""`lost`: acknowledged, and not there. `doubled`: there twice. `stale`: a read without what was acknowledged before it began.
 `revived`: there again after its deletion. `late`: a write that got through though its thread had been deleted under it.
 `torn`: half of a commit. `disordered`: a writer's commits in another order. `strange`: nobody wrote it, or not like that.
 `damaged`: the store can't read it. `different`: two stores that should hold the same don't."""
@@ -45,6 +45,8 @@ class Found:
 
     checkpoints: list[Entry] = field(default_factory=list)
     messages: list[Entry] = field(default_factory=list)
+    log: frozenset[Entry] = frozenset()
+    """What the head's log holds."""
 
 
 @dataclass(slots=True)
@@ -76,13 +78,15 @@ class _Thread:
 def judge(history: History, found: Mapping[str, Found], *, may_hide: bool = False) -> Findings:
     """What is wrong with what was read, and with what is there in the end.
 
-    With `may_hide`, a read that was served by the second store may lack something for a while.
+    With `may_hide`, a read that was served by the second store may lack something for a while, and what was hidden while others
+    went on may have become a sibling of the head.
     """
     findings = Findings()
     for thread in _by_thread(history).values():
-        _judge_content(thread, found.get(thread.name, Found()), findings)
+        held = found.get(thread.name, Found())
+        _judge_content(thread, held, findings)
         for read in thread.reads:
-            _judge_read(thread, read, findings, may_hide=may_hide)
+            _judge_read(thread, read, held, findings, may_hide=may_hide)
         _judge_late_writers(thread, history.starts, findings)
     return findings
 
@@ -150,7 +154,7 @@ def _out_of_order(entries: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
 # What was read
 
 
-def _judge_read(thread: _Thread, read: Read, findings: Findings, *, may_hide: bool) -> None:
+def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *, may_hide: bool) -> None:
     seen = set() if read.seen is None else out_of_rows(read.seen)
     part = "messages" if read.view == "messages" else "checkpoints"
     back = [
@@ -162,7 +166,7 @@ def _judge_read(thread: _Thread, read: Read, findings: Findings, *, may_hide: bo
     missing = _passed(thread, seen, read) if read.view == "head" else _missing(thread, seen, read, part)
     if missing is None:
         return
-    if may_hide and read.elsewhere:
+    if may_hide and (read.elsewhere or (read.view == "log" and missing.entry not in held.log)):
         findings.hidden += 1
         return
     waited = read.begun - missing.ended

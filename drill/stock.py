@@ -18,19 +18,18 @@ async def take_stock(
 ) -> dict[str, Found]:
     """What `checkpointer` finds of all threads that `history` speaks of; what can't be read goes to `findings`.
 
-    With `heads`, the last states are added to `history` as the last reads.
+    With `heads`, the last states are added to `history` as the last reads: everything must be in them.
     """
     found: dict[str, Found] = {}
     for thread in sorted({each.thread for each in history.writes}):
         infos = await checkpointer.alist_checkpoints(thread, limit=None)
         messages = await checkpointer.alist_messages(thread, limit=None)
         try:
-            found[thread] = Found(
-                [parsed(info.metadata["entry"]) for info in reversed(infos)], message_entries(messages)
-            )
+            begun = now()
+            view, entries = state_entries(thread, await checkpointer.aget_state(thread))
+            made = [parsed(info.metadata["entry"]) for info in reversed(infos)]
+            found[thread] = Found(made, message_entries(messages), frozenset(entries or ()))
             if heads and thread not in TALKS:
-                begun = now()
-                view, entries = state_entries(thread, await checkpointer.aget_state(thread))
                 seen = None if entries is None else in_rows(entries)
                 history.reads.append(Read(-1, thread, view, begun, now(), seen, False))
         except (StrangeError, clew.CorruptRecordError) as error:

@@ -34,7 +34,7 @@ class Worker:
     """One writer's lanes, on one checkpointer.
 
     With `removals`, own threads are cleared and deleted now and then. `opener` makes another checkpointer, for readers that
-    know nothing yet.
+    know nothing yet. `pause` is how many seconds a lane rests at most between two commits, as an agent does that thinks.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Worker:
         writers: int,
         chance: random.Random,
         removals: bool = True,
+        pause: float = 0.0,
     ) -> None:
         self._checkpointer = checkpointer
         self._ledger = ledger
@@ -54,6 +55,7 @@ class Worker:
         self._owns = [f"own-{writer}" for writer in range(writers)]
         self._chance = chance
         self._removals = removals
+        self._pause = pause
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -143,6 +145,8 @@ class Worker:
             await self._append_to(thread)
 
     async def _write(self, thread: str, kind: Kind, call: Callable[[str], Awaitable[object]]) -> None:
+        if self._pause:
+            await self._rest(self._pause)
         number = self._ledger.attempt(thread, kind)
         try:
             await call(f"{self._ledger.writer}/{number}")

@@ -28,7 +28,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     opener: str
     settings: dict[str, Any]
     seed: int
-    removals: bool = True
+    removals: bool
+    pause: float
 
     def open(self) -> clew.BaseCheckpointer:
         module, _, function = self.opener.partition(":")
@@ -47,6 +48,7 @@ async def work(plan: Plan) -> None:
                 writers=plan.writers,
                 chance=random.Random(plan.seed),
                 removals=plan.removals,
+                pause=plan.pause,
             )
             asyncio.get_running_loop().add_reader(sys.stdin, partial(_end, worker))
             await worker.run(plan.lanes)
