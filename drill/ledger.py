@@ -75,6 +75,7 @@ class Ledger:
             if isinstance(line, Tried):
                 self._numbers[line.thread] = line.number
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.ftruncate(self._file, len(_whole(path)))
         self._note(Started(now()))
 
     def attempt(self, thread: str, kind: Kind) -> int:
@@ -112,8 +113,12 @@ def now() -> float:
 
 def read_lines(path: Path) -> list[Line]:
     """The whole lines of a ledger; none if there is no such file."""
+    return [_DECODER.decode(line) for line in _whole(path).splitlines()]
+
+
+def _whole(path: Path) -> bytes:
     text = path.read_bytes() if path.exists() else b""
-    return [_DECODER.decode(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+    return text[: text.rfind(b"\n") + 1]
 
 
 def in_rows(entries: Iterable[Entry]) -> Seen:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 import clew
 from clew.testing.servers import PostgresServer, Proxy, RedisServer
-from tests.faults.writers import Writers
+from tests.drill.rehearsal import Rehearsal
 
 ROUNDS = 200
 KINDS = [
@@ -26,10 +27,10 @@ def server(request):
         yield server
 
 
-def test_a_network_that_cuts_delays_and_drops_loses_and_doubles_nothing(server) -> None:
+def test_a_network_that_cuts_delays_and_drops_loses_and_doubles_nothing(server, tmp_path) -> None:
     chance = random.Random(20261115)
 
-    async def chaos(writers: Writers) -> None:
+    async def chaos(writers: Rehearsal) -> None:
         for _ in range(ROUNDS):
             await writers.after(chance.randrange(1, 12))
             fault = chance.choice(faults)
@@ -45,24 +46,25 @@ def test_a_network_that_cuts_delays_and_drops_loses_and_doubles_nothing(server) 
             lambda: proxy.lose_answers(after=chance.randrange(1, 200)),
             lambda: proxy.delay(chance.uniform(0, 0.02)),
         ]
-        asyncio.run(_drill(proxy.url(server.url), server.url, chaos))
+        asyncio.run(_drill(tmp_path, proxy.url(server.url), server.url, chaos))
 
 
-def test_a_server_that_is_killed_loses_and_doubles_nothing(server) -> None:
+def test_a_server_that_is_killed_loses_and_doubles_nothing(server, tmp_path) -> None:
     chance = random.Random(20261116)
 
-    async def chaos(writers: Writers) -> None:
+    async def chaos(writers: Rehearsal) -> None:
         for _ in range(ROUNDS):
             await writers.after(chance.randrange(1, 12))
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.start)
 
-    asyncio.run(_drill(server.url, server.url, chaos))
+    asyncio.run(_drill(tmp_path, server.url, server.url, chaos))
 
 
-async def _drill(through: str, directly: str, chaos: Callable[[Writers], Awaitable[None]]) -> None:
-    async with clew.connect(through, retry_for=60) as checkpointer:
-        writers = Writers(checkpointer)
-        await writers.run(chaos)
+async def _drill(folder: Path, through: str, directly: str, chaos: Callable[[Rehearsal], Awaitable[None]]) -> None:
+    writers = Rehearsal(folder, lanes=[("own", "shared")] * 4)
+    async with clew.connect(through, retry_for=60) as shared:
+        await writers.run(lambda: shared, chaos)
     async with clew.connect(directly) as checkpointer:
-        await writers.check(checkpointer)
+        findings = await writers.judged(checkpointer)
+    assert not findings.counts, findings.texts

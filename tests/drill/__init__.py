@@ -1,0 +1,1 @@
+"""The drill, in short, and that it can fail."""

@@ -1,0 +1,129 @@
+"""The drill can fail: whatever breaks a promise is found, and by its name."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import clew
+from clew.storage.memory import MemoryStorage
+from drill.judge import Found, judge
+from drill.ledger import Ended, History, Ledger, Looked, Started, Tried, read_lines
+from tests.drill.liars import Doubling, Forgetful, Reviving, Stale, Undead
+from tests.drill.rehearsal import LANES, Rehearsal
+
+
+def rehearsed(folder, make, lanes=(LANES,) * 3, commits=400):
+    storage = make(MemoryStorage())
+    rehearsal = Rehearsal(folder, lanes=lanes)
+
+    async def drill():
+        await rehearsal.run(lambda: clew.BaseCheckpointer(storage), lambda writers: writers.after(commits))
+        return await rehearsal.judged(clew.BaseCheckpointer(storage))
+
+    return asyncio.run(drill())
+
+
+def test_an_honest_storage_is_found_to_hold_everything(tmp_path):
+    findings = rehearsed(tmp_path, lambda storage: storage)
+    assert not findings.counts, findings.texts
+
+
+def test_deleting_under_writers_is_found_to_hold_too(tmp_path):
+    findings = rehearsed(tmp_path, lambda storage: storage, (("deleter",), ("victims",), ("victims",)))
+    assert not findings.counts, findings.texts
+
+
+def test_a_storage_that_forgets_what_it_acknowledged_is_found_out(tmp_path):
+    assert rehearsed(tmp_path, Forgetful).counts["lost"] > 0
+
+
+def test_a_storage_that_applies_a_commit_twice_is_found_out(tmp_path):
+    assert rehearsed(tmp_path, Doubling).counts["doubled"] > 0
+
+
+def test_a_storage_that_answers_from_an_old_copy_is_found_out(tmp_path):
+    assert rehearsed(tmp_path, Stale).counts["stale"] > 0
+
+
+def test_a_storage_that_does_not_delete_is_found_out(tmp_path):
+    assert rehearsed(tmp_path, Undead).counts["revived"] > 0
+
+
+def test_a_storage_that_lets_late_writers_through_is_found_out(tmp_path):
+    lanes = (("deleter",), ("victims",), ("victims",))
+    assert rehearsed(tmp_path, Reviving, lanes, commits=1000).counts["late"] > 0
+
+
+# What the ledgers say
+
+
+def history(*lines, writer=0):
+    made = History()
+    made.add(writer, [Started(0.0), *lines])
+    return made
+
+
+def test_a_commit_whose_end_nobody_noted_may_be_there_or_not():
+    tried = history(Tried(1.0, "t", 1, "append"))
+    assert not judge(tried, {}).counts
+    assert not judge(tried, {"t": Found([(0, 1)], [(0, 1)])}).counts
+
+
+def test_half_of_a_commit_is_found():
+    tried = history(Tried(1.0, "t", 1, "append"))
+    assert judge(tried, {"t": Found([(0, 1)], [])}).counts == {"torn": 1}
+
+
+def test_what_nobody_wrote_is_found():
+    assert judge(history(Tried(1.0, "t", 1, "append")), {"t": Found([(0, 1), (5, 5)], [(0, 1)])}).counts == {
+        "strange": 1
+    }
+
+
+def test_a_read_may_lack_what_was_acknowledged_after_it_began():
+    written = (Tried(1.0, "t", 1, "append"), Ended(2.0, "t", 1))
+    held = {"t": Found([(0, 1)], [(0, 1)])}
+    assert not judge(history(*written, Looked(1.9, 3.0, "t", "log", None)), held).counts
+    assert judge(history(*written, Looked(2.1, 3.0, "t", "log", None)), held).counts == {"stale": 1}
+
+
+def test_what_the_second_store_lacks_is_hidden_where_that_is_allowed():
+    read = Looked(2.1, 3.0, "t", "log", {}, True)
+    noted = history(Tried(1.0, "t", 1, "append"), Ended(2.0, "t", 1), read)
+    held = {"t": Found([(0, 1)], [(0, 1)], frozenset({(0, 1)}))}
+    assert judge(noted, held).counts == {"stale": 1}
+    hidden = judge(noted, held, may_hide=True)
+    assert (hidden.counts, hidden.hidden) == ({}, 1)
+
+
+def test_a_state_whose_save_was_never_acknowledged_may_come_at_any_time():
+    """Its writer was killed, and the server had it still to read."""
+    saves = (Tried(1.0, "own-0", 1, "save"), Tried(2.0, "own-0", 2, "save"), Ended(3.0, "own-0", 2))
+    held = {"own-0": Found([(0, 2), (0, 1)], [(0, 2), (0, 1)])}
+    read = Looked(4.0, 5.0, "own-0", "head", {0: [(1, 1)]})
+    assert not judge(history(*saves, read), held).counts
+    acknowledged = history(saves[0], Ended(1.5, "own-0", 1), *saves[1:], read)
+    assert judge(acknowledged, held).counts == {"stale": 1, "disordered": 2}
+
+
+@pytest.mark.parametrize(("ended", "faults"), [(2.5, {"revived": 2}), (None, {})])
+def test_what_was_deleted_may_be_there_only_if_the_deletion_was_not_acknowledged(ended, faults):
+    end = [] if ended is None else [Ended(ended, "t", 2)]
+    noted = history(Tried(1.0, "t", 1, "append"), Ended(2.0, "t", 1), Tried(2.2, "t", 2, "delete"), *end)
+    assert judge(noted, {"t": Found([(0, 1)], [(0, 1)])}).counts == faults
+    assert not judge(noted, {}).counts
+
+
+def test_a_ledger_goes_on_after_its_writer_was_killed(tmp_path):
+    path = tmp_path / "0.ledger"
+    with Ledger(path, 0) as ledger:
+        assert [ledger.attempt("t", "append") for _ in range(2)] == [1, 2]
+        ledger.end("t", 1)
+    with path.open("ab") as file:
+        file.write(b'["try",1.0,"t",3')
+    assert len(read_lines(path)) == 4
+    with Ledger(path, 0) as ledger:
+        assert ledger.attempt("t", "append") == 3
+    assert [type(line) for line in read_lines(path)[4:]] == [Started, Tried]
