@@ -22,6 +22,7 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.status import Status
 from clew.storage.protocol import Capabilities, Storage
 
 Kind = Literal["apply", "read"]
@@ -83,3 +84,8 @@ class StorageWrapper:
 
     async def reclaim(self) -> None:
         await self._around("apply", self.inner.reclaim)
+
+    async def status(self, found: Status) -> Status:
+        """`found` with what this storage and those inside it know. Answers from what they know, and raises for no store."""
+        inner = self.inner
+        return await inner.status(found) if isinstance(inner, StorageWrapper) else found
