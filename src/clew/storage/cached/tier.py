@@ -274,7 +274,7 @@ class HotTier:
         if self._breaker.untried:
             seconds = max(seconds, CONNECTING)
         try:
-            if may_block():
+            if self._in_place():
                 result = await operation()
             else:
                 async with asyncio.timeout(seconds):
