@@ -134,6 +134,31 @@ def test_two_caches_a_wrong_client_and_the_prefix_of_the_store_are_refused():
         clew.connect("redis://localhost?prefix=agents", cache="redis://localhost?prefix=agents")
 
 
+def prefix_of(checkpointer: clew.BaseCheckpointer) -> str:
+    tier = hot_tier(checkpointer.storage)
+    assert tier is not None
+    return tier._hot._keys._prefix.decode()  # type: ignore[attr-defined]
+
+
+def test_stores_in_different_places_have_different_caches():
+    cache = "redis://localhost"
+    opened = [
+        clew.connect("postgresql://ann@db1/app", cache=cache),
+        clew.connect("postgresql://bob:secret@DB1/app?sslmode=require", redis_url=cache),
+        clew.connect("postgresql://db2/app", cache=cache),
+        clew.connect("postgresql://db1/other", cache=cache),
+        clew.connect("postgresql://db1/app?schema=other", cache=cache),
+        clew.connect("redis://db1/app", cache=cache),
+        clew.connect("sqlite:///a.db", cache=cache),
+        clew.connect("sqlite:///b.db", cache=cache),
+    ]
+    prefixes = [prefix_of(each) for each in opened]
+    assert prefixes[0] == prefixes[1]
+    assert len(set(prefixes)) == 7
+    assert all(each.startswith("clew:cache:") for each in prefixes)
+    assert prefix_of(clew.connect("sqlite:///a.db", cache=f"{cache}?prefix=mine")) == "mine"
+
+
 def test_the_clock_of_the_checkpointer_is_that_of_its_cache(tmp_path, clock):
     with clew.connect("memory://", cache="memory://", cache_ttl=100, clock=clock) as memory:
         memory.put_state("old", {"text": text(1, 2_000)})

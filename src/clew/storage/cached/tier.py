@@ -139,6 +139,7 @@ class HotTier:
             row for rows in (held, *(entry.rows for entry in read)) for row in rows if row.epoch <= basis.epoch
         )
         if chosen is None:
+            await self.distrust(thread_id)
             return None
         if read:
             await self._look_after(thread_id, basis, chosen, read)
@@ -181,6 +182,11 @@ class HotTier:
             await self._send(write, bounded=False)
         if waiting:
             await asyncio.wait(waiting, timeout=self._timeout)
+
+    async def distrust(self, thread_id: str) -> None:
+        """Take out a thread whose rows contradict each other, or the cold storage."""
+        self._breaker.hurt(CorruptRecordError(f"thread {thread_id!r}: rows contradict each other"))
+        await self._send(Write(entries.drop_commit(thread_id, self._clock.now())), bounded=False)
 
     async def _read(self, thread_id: str, incarnation: str, blocks: set[int]) -> list[Entry] | None:
         """All entries of the blocks; those that are damaged are taken out."""
