@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,6 +15,7 @@ import clew
 from clew.codec.frame import intact
 from clew.storage.cached import CachedStorage, hot_tier
 from clew.storage.memory import MemoryStorage
+from clew.storage.redis import RedisStorage
 from clew.testing.servers import shared_cluster, shared_postgres, shared_redis
 from tests.checkpointer.support import PostgresStore, RedisStore, run, text
 
@@ -34,10 +36,11 @@ def test_any_storage_takes_any_cache(cold, name, hot, tmp_path):
     stores = PostgresStore(tmp_path), RedisStore(tmp_path)
     url = cold.format(path=tmp_path / "clew.db", postgres=stores[0].url, redis=stores[1].url)
     prefix = f"prefix={quote(stores[1].prefix + ':cache')}"
-    caches = {"memory": lambda: "memory://", "redis": shared_redis, "cluster": shared_cluster}
-    cache = caches[hot]()
+    cache = "" if hot == "memory" else shared_redis() if hot == "redis" else shared_cluster()
     try:
-        with clew.connect(url, cache=cache if hot == "memory" else f"{cache}?{prefix}", cache_timeout=10) as memory:
+        with clew.connect(
+            url, cache="memory://" if hot == "memory" else f"{cache}?{prefix}", cache_timeout=10
+        ) as memory:
             assert memory.storage.capabilities.name == f"{name}+{'memory' if hot == 'memory' else 'redis'}"
             memory.put_state("t", {"text": text(1, 5_000)})
             memory._indexes.clear()
@@ -71,7 +74,7 @@ def test_postgresql_takes_the_address_a_client_or_a_pool_of_redis(tmp_path, capl
         client = redis.asyncio.Redis.from_url(shared_redis())
         pool = redis.asyncio.ConnectionPool.from_url(shared_redis())
         for given in ({"redis_url": shared_redis()}, {"redis": client}, {"redis_pool": pool}):
-            options = {"schema": store.schema, "cache_timeout": 10.0, **given}
+            options: dict[str, Any] = {"schema": store.schema, "cache_timeout": 10.0, **given}
             async with clew.PgCheckpointer(shared_postgres(), **options) as memory:
                 assert memory.storage.capabilities.name == "postgresql+redis"
                 await memory.aput_state("t", {"text": text(1, 5_000)})
@@ -137,7 +140,8 @@ def test_two_caches_a_wrong_client_and_the_prefix_of_the_store_are_refused():
 def prefix_of(checkpointer: clew.BaseCheckpointer) -> str:
     tier = hot_tier(checkpointer.storage)
     assert tier is not None
-    return tier._hot._keys._prefix.decode()  # type: ignore[attr-defined]
+    assert isinstance(tier._hot, RedisStorage)
+    return tier._hot._keys._prefix.decode()
 
 
 def test_stores_in_different_places_have_different_caches():

@@ -15,6 +15,7 @@ from clew.model.queries import CheckpointQuery
 from clew.model.records import CheckpointRecord, ValueRow
 from clew.storage.cached import background, entries, hot_tier
 from clew.storage.locking import LockingStorage
+from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
 from clew.testing import FakeClock
 from clew.testing.build import checkpoint, commit, deletion, row
@@ -112,6 +113,7 @@ async def test_a_cold_storage_that_was_set_back_and_went_on_otherwise_is_believe
     both = Both()
     await put(both.storage, *turns(4))
     await both.state()
+    assert isinstance(both.cold.inner, MemoryStorage)
     thread = both.cold.inner._threads["t"]
     thread.rows, thread.next_value = thread.rows[:2], 2
     for lost in ("c2", "c3"):

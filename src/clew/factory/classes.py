@@ -68,8 +68,8 @@ class PgCheckpointer(BaseCheckpointer):
     pool that is made otherwise. `schema` is created if it is missing. `user_id_type` is the type of the column that holds
     owners. `statement_cache_size=0` prepares no statements, as a PgBouncer of before 1.21 needs it.
 
-    `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, `redis_pool`
-    a pool, for the server of the cache. Those stay the caller's, and open.
+    `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, or
+    `redis_pool` a pool, for the server of the cache. Those stay the caller's, and open.
     """
 
     def __init__(
