@@ -97,7 +97,7 @@ class Both:
     def __init__(self, hot: Any = None, **options: Any) -> None:
         self.cold = Watched(MemoryStorage())
         self.kept = MemoryStorage()
-        self.hot = Watched(self.kept) if hot is None else hot(self.kept)
+        self.hot: Any = Watched(self.kept) if hot is None else hot(self.kept)
         self.storage = self.opened(**options)
 
     def opened(self, **options: Any) -> CachedStorage:

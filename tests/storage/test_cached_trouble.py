@@ -15,6 +15,7 @@ from clew.model.queries import CheckpointQuery
 from clew.model.records import CheckpointRecord, ValueRow
 from clew.storage.cached import background, entries, hot_tier
 from clew.storage.locking import LockingStorage
+from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
 from clew.testing import FakeClock
 from clew.testing.build import checkpoint, commit, deletion, row
@@ -104,6 +105,29 @@ async def test_rows_that_cross_each_other_make_all_of_it_come_from_the_cold_stor
         await both.storage.hot.keep("t", basis, rows, read=True)
     assert await both.state() == await both.truth()
     assert both.cold.asked == ["body", "state"]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@in_loop
+async def test_a_cold_storage_that_was_set_back_and_went_on_otherwise_is_believed(merged: bool):
+    both = Both()
+    await put(both.storage, *turns(4))
+    await both.state()
+    assert isinstance(both.cold.inner, MemoryStorage)
+    thread = both.cold.inner._threads["t"]
+    thread.rows, thread.next_value = thread.rows[:2], 2
+    for lost in ("c2", "c3"):
+        del thread.namespaces[""][lost]
+    other = ValueRow(first=2, count=1, digests=b"another one said", data=b"other")
+    await put(both.storage, commit(values=other, checkpoint=checkpoint("c9", covers=[(0, 3)])))
+    if merged:
+        whole = ValueRow(first=0, count=3, digests=row(0, 2).digests + other.digests, data=b"all of it")
+        await put(both.storage, commit(merge=[whole]))
+    assert await both.state() == await both.truth()
+    assert (await both.status()).errors == 1
+    # And what was lost is not there any more.
+    assert await both.entries() == ()
+    assert await both.state() == await both.truth()
 
 
 @in_loop

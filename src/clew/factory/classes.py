@@ -7,14 +7,18 @@ many seconds to wait for it; `cache_ttl` and `max_cached_threads` say how much i
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import ConfigError
 from clew.factory.caching import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
+from clew.ids import new_id
 from clew.storage.locking import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
@@ -26,7 +30,10 @@ class InMemoryCheckpointer(BaseCheckpointer):
     """Everything in this process's memory: for tests and trials. Takes the options of `BaseCheckpointer`."""
 
     def __init__(self, *, cache: str | None = None, cache_timeout: float = CACHE_TIMEOUT, **options: Any) -> None:
-        storage = with_cache(MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout)
+        # Each has a store of its own.
+        storage = with_cache(
+            MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout, store=f"memory {new_id()}"
+        )
         super().__init__(storage, **options)
 
 
@@ -48,7 +55,9 @@ class SQLiteCheckpointer(BaseCheckpointer):
         **options: Any,
     ) -> None:
         storage = SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout)
-        super().__init__(with_cache(storage, options, cache=cache, cache_timeout=cache_timeout), **options)
+        place = f"sqlite {platform.node()} {Path(path).resolve()}"
+        cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place)
+        super().__init__(cached, **options)
 
 
 class PgCheckpointer(BaseCheckpointer):
@@ -59,8 +68,8 @@ class PgCheckpointer(BaseCheckpointer):
     pool that is made otherwise. `schema` is created if it is missing. `user_id_type` is the type of the column that holds
     owners. `statement_cache_size=0` prepares no statements, as a PgBouncer of before 1.21 needs it.
 
-    `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, `redis_pool` a
-    pool, for the server of the cache. Those stay the caller's, and open.
+    `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, or
+    `redis_pool` a pool, for the server of the cache. Those stay the caller's, and open.
     """
 
     def __init__(
@@ -98,6 +107,7 @@ class PgCheckpointer(BaseCheckpointer):
             cache_timeout=cache_timeout,
             client=redis,
             pool=redis_pool,
+            store=f"postgresql {_place(postgres_dsn or '', 'PGHOST', 'PGPORT', 'PGDATABASE')} {schema}",
         )
         super().__init__(cached, **options)
 
@@ -152,7 +162,14 @@ class RedisCheckpointer(BaseCheckpointer):
             write_timeout=write_timeout,
         )
         options |= {"clock": clock}
-        cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, prefix=prefix)
+        cached = with_cache(
+            storage,
+            options,
+            cache=cache,
+            cache_timeout=cache_timeout,
+            store=f"redis {_place(address)} {db} {prefix}",
+            prefix=prefix,
+        )
         self._build(cached, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
 
     @classmethod
@@ -177,7 +194,9 @@ class RedisCheckpointer(BaseCheckpointer):
         self = cls.__new__(cls)
         storage = redis_storage().from_client(client, prefix=prefix, ttl=ttl)
         options |= {"clock": clock}
-        cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, prefix=prefix)
+        cached = with_cache(
+            storage, options, cache=cache, cache_timeout=cache_timeout, store=f"redis client {prefix}", prefix=prefix
+        )
         self._build(cached, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
         return self
 
@@ -200,3 +219,13 @@ class RedisCheckpointer(BaseCheckpointer):
             raise ConfigError("lock_expiry must be more than 0 seconds")
         locking = LockingStorage(storage, timeout=lock_timeout, expiry=lock_expiry, clock=clock)
         return super().__init__(locking, clock=clock, **options)
+
+
+def _place(url: str, *variables: str) -> str:
+    """Where `url` leads to, and what the environment adds to that; not who asks, nor how."""
+    parts = urlsplit(url if "://" in url else f"//{url}")
+    where = [parts.netloc.rpartition("@")[2].lower(), parts.path]
+    where += [
+        f"{name}={said}" for name, said in parse_qsl(parts.query) if name in ("host", "port", "dbname", "service")
+    ]
+    return " ".join([*where, *(os.environ.get(name, "") for name in variables)])

@@ -6,8 +6,8 @@ garbage collection takes out nobody refers to any more. So nothing has to be inv
 that befalls the hot tier makes one wrong.
 
 `storage` goes between the two, `tier` keeps rows and volatile states in the hot storage, `entries` says how they lie there,
-`covering` which of them make up what is needed, `background` carries writes while nobody waits, `breaker` notices that
-the hot storage is away.
+`covering` which of them make up what is needed, `bounds` how much is kept, `background` carries writes while nobody waits,
+`breaker` notices that the hot storage is away.
 """
 
 from clew.storage.cached.storage import CachedStorage, hot_tier

@@ -26,7 +26,7 @@ from clew.ids import new_id
 from clew.model.commit import Commit, NewCheckpoint, Removal, ThreadFields
 from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, CheckpointRecord, Range, ValueRow
-from clew.storage.cached.covering import HeldRow
+from clew.storage.cached.covering import DIGEST_SIZE, HeldRow
 from clew.storage.packing import text_bytes
 
 BLOCK: Final = 1024
@@ -36,7 +36,6 @@ BUNDLE: Final = 256 << 10
 STATES: Final = "states"
 _VERSION: Final = 1
 _CHECKSUM: Final = 16
-_DIGEST: Final = 16
 
 _Packed = tuple[int, int, bytes, bytes]
 _encode = msgspec.msgpack.Encoder().encode
@@ -135,7 +134,7 @@ def read_entry(thread_id: str, record: CheckpointRecord) -> Entry | None:
             return None
         if not data and not digests:
             pointers.append((first, first + count))
-        elif len(digests) == _DIGEST * count and str(first // BLOCK) == block:
+        elif len(digests) == DIGEST_SIZE * count and str(first // BLOCK) == block:
             rows.append(HeldRow(ValueRow(first=first, count=count, digests=digests, data=data), epoch))
         else:
             return None

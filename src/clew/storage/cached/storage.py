@@ -134,6 +134,7 @@ class CachedStorage(StorageWrapper):
             return None
         chosen = largest([*found.rows, *(HeldRow(row, basis.epoch) for row in values.rows)])
         if chosen is None:
+            await self.hot.distrust(query.thread_id)
             return None
         whole = [row for row in values.rows if self._intact is None or self._intact(row.data)]
         await self.hot.keep(query.thread_id, basis, whole, read=True)

@@ -6,7 +6,6 @@ import asyncio
 import struct
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -15,11 +14,12 @@ from clew.clock import Clock
 from clew.errors import ClewError, CorruptRecordError, StorageError
 from clew.model.commit import Applied
 from clew.model.config import ANY_USER, User
-from clew.model.queries import AttachmentQuery, CheckpointPage, CheckpointQuery, ThreadQuery
+from clew.model.queries import AttachmentQuery, CheckpointPage, CheckpointQuery
 from clew.model.records import Basis, Range, ValueRow
 from clew.model.status import CacheStatus
 from clew.storage.cached import entries
 from clew.storage.cached.background import MAX_BYTES, Pending, Worker, Workers, Write
+from clew.storage.cached.bounds import Bounds
 from clew.storage.cached.breaker import Breaker
 from clew.storage.cached.covering import HeldRow, largest, missing, overlapping
 from clew.storage.cached.entries import Entry
@@ -35,7 +35,6 @@ TIDY_FROM: Final = 32
 """So many entries that are small or superfluous are put together into one by whoever reads them."""
 OWED: Final = 10_000
 """How many threads to take away are remembered while the hot storage does not answer."""
-_PAGE: Final = 256
 _TROUBLE: Final = (ClewError, TimeoutError, ValueError, LookupError, ArithmeticError, struct.error)
 """What a storage raises that is away, and what it may raise on what others have put there."""
 
@@ -57,9 +56,7 @@ class HotTier:
     ) -> None:
         """`ttl`: for a hot storage that does not forget by itself."""
         self._hot = hot
-        self._max_threads = max_threads
-        self._ttl = ttl
-        self._touch_every = touch_every
+        self._bounds = Bounds(max_threads=max_threads, ttl=ttl, touch_every=touch_every, clock=clock)
         self._timeout = timeout
         self._clock = clock
         self._breaker = Breaker(hot.capabilities.name, clock)
@@ -67,10 +64,6 @@ class HotTier:
         self._workers = Workers("the cache", self._new_worker, self._end_worker)
         # What never waits is done in its place.
         self._at_once = not hot.capabilities.suspends and not hot.capabilities.durable
-        self._used: OrderedDict[str, float] = OrderedDict()
-        """When each thread was last known to be marked as used."""
-        self._new_threads = 0
-        self._swept = clock.monotonic()
         self._owed: OrderedDict[str, None] = OrderedDict()
         self._closed = False
         self.hits = self.misses = self._fills = self._writes = self._dropped = self._evicted = 0
@@ -139,6 +132,7 @@ class HotTier:
             row for rows in (held, *(entry.rows for entry in read)) for row in rows if row.epoch <= basis.epoch
         )
         if chosen is None:
+            await self.distrust(thread_id)
             return None
         if read:
             await self._look_after(thread_id, basis, chosen, read)
@@ -174,13 +168,18 @@ class HotTier:
         writes = [Write(entries.drop_commit(thread_id, self._clock.now())) for thread_id in thread_ids]
         waiting: list[asyncio.Future[None]] = []
         for write in writes:
-            self._used.pop(write.commit.thread_id, None)
+            self._bounds.forget(write.commit.thread_id)
             if not self._in_place():
                 write.done = asyncio.get_running_loop().create_future()
                 waiting.append(write.done)
             await self._send(write, bounded=False)
         if waiting:
             await asyncio.wait(waiting, timeout=self._timeout)
+
+    async def distrust(self, thread_id: str) -> None:
+        """Take out a thread whose rows contradict each other, or the cold storage."""
+        self._breaker.hurt(CorruptRecordError(f"thread {thread_id!r}: rows contradict each other"))
+        await self._send(Write(entries.drop_commit(thread_id, self._clock.now())), bounded=False)
 
     async def _read(self, thread_id: str, incarnation: str, blocks: set[int]) -> list[Entry] | None:
         """All entries of the blocks; those that are damaged are taken out."""
@@ -274,7 +273,7 @@ class HotTier:
         if self._breaker.untried:
             seconds = max(seconds, CONNECTING)
         try:
-            if may_block():
+            if self._in_place():
                 result = await operation()
             else:
                 async with asyncio.timeout(seconds):
@@ -362,45 +361,14 @@ class HotTier:
     # How much is kept
 
     async def _use(self, thread_id: str, *, written: bool) -> None:
-        """Note that a thread was used. One that is only read is marked as used now and then."""
-        now = self._clock.monotonic()
-        marked = self._used.pop(thread_id, None)
-        due = marked is None or now - marked >= self._touch_every
-        self._used[thread_id] = marked if marked is not None and not (written or due) else now
-        while len(self._used) > self._max_threads:
-            self._used.popitem(last=False)
-        if due and not written:
+        if self._bounds.used(thread_id, written=written):
             await self._send(Write(entries.touch_commit(thread_id, self._clock.now())))
-        if marked is None:
-            self._new_threads += 1
-        many = self._new_threads * 16 > self._max_threads
-        old = self._ttl is not None and now - self._swept >= self._ttl / 16
-        if many or old:
-            self._new_threads, self._swept = 0, now
-            await self._later("evict", self._evict)
+        if self._bounds.sweep_due():
+            await self._later("sweep", self._sweep)
 
-    async def _evict(self) -> None:
-        """Take out the threads that were used least lately, and those that were not used for too long."""
-        await self._remove(self._max_threads, None)
-        if self._ttl is not None:
-            await self._remove(0, self._ttl)
-
-    async def _remove(self, offset: int, ttl: float | None) -> None:
-        """Take out the threads from number `offset` on, by when they were last used, that were not used for `ttl` seconds."""
-        oldest = self._clock.now() - timedelta(seconds=ttl or 0)
-        while True:
-            query = ThreadQuery(user=ANY_USER, offset=offset, limit=_PAGE)
-            try:
-                found = await self._hot.threads(query)
-                gone = [each for each in found if ttl is None or each.updated_at <= oldest]
-                commits = [entries.drop_commit(each.thread_id, self._clock.now()) for each in gone]
-                if commits:
-                    await self._hot.apply(commits)
-            except _TROUBLE as error:
-                # It takes long among many threads: whether the hot storage answers is for others to find out.
-                self._breaker.hurt(error)
-                return
-            self._evicted += len(gone)
-            offset += len(found) - len(gone)
-            if len(found) < _PAGE:
-                return
+    async def _sweep(self) -> None:
+        try:
+            self._evicted += await self._bounds.sweep(self._hot)
+        except _TROUBLE as error:
+            # It takes long among many threads: whether the hot storage answers is for others to find out.
+            self._breaker.hurt(error)
