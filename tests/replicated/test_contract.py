@@ -9,7 +9,6 @@ import pytest
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.testing import StorageContract
-from clew.testing.machine import storage_machine
 from tests.replicated.support import replicated
 
 
@@ -23,7 +22,3 @@ class ReplicatedContract(StorageContract):
 class TestTwoMemoryStorages(ReplicatedContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         return replicated(MemoryStorage(), MemoryStorage(), mode=self.chosen)
-
-
-TestSyncMachine = storage_machine(lambda _: replicated(MemoryStorage(), MemoryStorage(), mode="sync")).TestCase
-TestAsyncMachine = storage_machine(lambda _: replicated(MemoryStorage(), MemoryStorage(), mode="async")).TestCase

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from clew.errors import ClewError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
-from clew.model.queries import JournalQuery
+from clew.model.config import ANY_USER
+from clew.model.queries import JournalQuery, MessageQuery, ValueQuery
 from clew.model.records import JournalEntry
 from clew.storage.protocol import Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
@@ -114,14 +115,15 @@ class Shipping:
             if commit is None:
                 refused[entry.thread_id] = None
                 continue
-            if commit.fork is not None:
-                # What it forks has to be there, and not yet what comes after.
-                refused.update(await self._apply(source, target, batch, refused))
-                batch = []
-            batch.append((entry, commit))
-            if commit.fork is not None:
-                refused.update(await self._apply(source, target, batch, refused))
-                batch = []
+            if commit.fork is None:
+                batch.append((entry, commit))
+                continue
+            # What it forks has to be there, and not yet what comes after.
+            refused.update(await self._apply(source, target, batch, refused))
+            refused.update(await self._apply(source, target, [(entry, commit)], refused))
+            if entry.thread_id not in refused and not await self._is_same_fork(source, target, entry):
+                await copy_thread(source, target, entry.thread_id, self._unbroken)
+            batch = []
         refused.update(await self._apply(source, target, batch, refused))
         return list(refused)
 
@@ -142,6 +144,17 @@ class Shipping:
         if done:
             await source.trim(done)
         return misfits
+
+    async def _is_same_fork(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
+        """Whether the fork brought the same there: if the two stores came to what it forks in different ways, it may not."""
+        if await waiting(source, entry.thread_id):
+            # It has been written to since, so that can't be seen.
+            return False
+        said = MessageQuery(thread_id=entry.thread_id, user=ANY_USER, limit=None)
+        values = ValueQuery(thread_id=entry.thread_id, user=ANY_USER)
+        here = [message.message_id for message in await source.messages(said)], (await source.values(values)).basis
+        there = [message.message_id for message in await target.messages(said)], (await target.values(values)).basis
+        return here == there
 
     async def _reconcile(self, thread_id: str, *, to: str, serving: bool) -> None:
         if to == "primary":

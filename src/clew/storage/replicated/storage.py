@@ -40,6 +40,7 @@ from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import Shipping
 from clew.storage.replicated.steering import Steering
 from clew.storage.replicated.syncing import Syncing
+from clew.storage.replicated.terms import inner, outer, outer_lease
 from clew.storage.replicated.upkeep import Upkeep
 from clew.storage.replicated.watching import WatchedStorage
 from clew.storage.replicated.working import Workers, within
@@ -48,8 +49,7 @@ from clew.storage.wrapper import StorageWrapper
 ReplicationMode = Literal["sync", "async"]
 _T = TypeVar("_T")
 _log = logging.getLogger("clew.replication")
-_TERM: Final = 40
-"""A lease's token is the store's own below the term in which it was given: a lease does not outlive a failover."""
+_REMEMBERED: Final = 10_000
 _POLL: Final = 0.25
 """How many seconds at most an entry waits for the process that takes it over to look."""
 
@@ -105,6 +105,7 @@ class ReplicatedStorage(StorageWrapper):
             min(_POLL, health_check_interval / 3),
             suspends=self.capabilities.suspends,
         )
+        self._begun: dict[tuple[str, str], Begin] = {}
         self._warned = False
         self._closed = False
 
@@ -155,13 +156,20 @@ class ReplicatedStorage(StorageWrapper):
     # Writing
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        # Once, also if it comes to be applied to both stores: they are to know a new thread by the same name.
-        named = [
-            each if each.begin is not None else replace(each, begin=Begin(incarnation=new_id())) for each in commits
-        ]
+        named = [each if each.begin is not None else replace(each, begin=self._begin(each)) for each in commits]
         outcomes = await self._serve(lambda store, use: self._apply(store, use, named))
+        for each in commits:
+            self._begun.pop((each.thread_id, each.commit_id), None)
         await self._workers.wake()
         return outcomes
+
+    def _begin(self, commit: Commit) -> Begin:
+        """What a thread is to be known by if `commit` creates it: the same when it is tried again, since the store that it
+        reached first may be the other one."""
+        begin = self._begun.setdefault((commit.thread_id, commit.commit_id), Begin(incarnation=new_id()))
+        if len(self._begun) > _REMEMBERED:
+            self._begun.pop(next(iter(self._begun)), None)
+        return begin
 
     async def _apply(self, store: Storage, use: Use, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         await self._room(store)
@@ -180,7 +188,8 @@ class ReplicatedStorage(StorageWrapper):
             else:
                 found = await store.apply(batch)
             self._upkeep.queued += len(batch)
-            outcomes.update(zip(prepared, found, strict=True))
+            told = [outer(each, use.term) if isinstance(each, Applied) else each for each in found]
+            outcomes.update(zip(prepared, told, strict=True))
         for number, commit in prepared.items():
             outcome = outcomes[number]
             if use.side == "secondary" and isinstance(outcome, PermissionDeniedError):
@@ -193,10 +202,7 @@ class ReplicatedStorage(StorageWrapper):
         """The commit as the store gets it, or why it does not."""
         if commit.thread_id == RESERVED:
             return PermissionDeniedError(f"thread {RESERVED!r} is replication's own", thread_id=RESERVED)
-        if commit.fence is not None:
-            # No store gives a token that is negative: a lease of another term is none.
-            given = commit.fence >> _TERM == use.term
-            commit = replace(commit, fence=commit.fence & ((1 << _TERM) - 1) if given else -1)
+        commit = inner(commit, use.term)
         fork = commit.fork
         if fork is not None and fork.checkpoint_id is None:
             # The head may be another one by the time the other store gets it.
@@ -229,8 +235,7 @@ class ReplicatedStorage(StorageWrapper):
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         async def ask(store: Storage, use: Use) -> LeaseRecord:
-            found = await store.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
-            return replace(found, token=(use.term << _TERM) + found.token)
+            return outer_lease(await store.lease(thread_id, user, holder=holder, now=now, ttl=ttl), use.term)
 
         return await self._serve(ask)
 
@@ -244,12 +249,15 @@ class ReplicatedStorage(StorageWrapper):
             page = await store.checkpoints(query)
             if page.basis is None and use.side == "secondary":
                 await self._check_whole(store, query.thread_id)
-            return page
+            return outer(page, use.term)
 
         return await self._serve(ask)
 
     async def values(self, query: ValueQuery) -> ValuePage:
-        return await self._serve(lambda store, _: store.values(query))
+        async def ask(store: Storage, use: Use) -> ValuePage:
+            return outer(await store.values(query), use.term)
+
+        return await self._serve(ask)
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
         return await self._serve(lambda store, _: store.attachments(query))

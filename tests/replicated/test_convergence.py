@@ -1,0 +1,150 @@
+"""Whatever happens on the way, both stores hold the same once all was taken over, and nothing acknowledged is missing."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from clew.errors import ConflictError, TransientStorageError
+from clew.model.commit import Commit
+from clew.storage.protocol import Storage
+from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
+from clew.testing.machine import CI, StorageMachine
+from tests.replicated.support import Pair, Process, assert_same
+
+
+class ReplicatedMachine(StorageMachine):
+    """Random commits of every kind; at the end the secondary holds what the primary holds."""
+
+    mode = "async"
+
+    def make_storage(self, directory: Path) -> Storage:
+        self.pair = Pair(mode=self.mode)
+        self.process = self.pair.process()
+        return self.process.storage
+
+    def teardown(self) -> None:
+        self.pair.settle(self.process)
+        assert_same(self.pair.primary, self.pair.secondary)
+        super().teardown()
+        self.pair.close()
+
+
+class SyncMachine(ReplicatedMachine):
+    mode = "sync"
+
+
+TestAsyncMachine = ReplicatedMachine.TestCase
+TestAsyncMachine.settings = settings(CI, max_examples=20)
+TestSyncMachine = SyncMachine.TestCase
+TestSyncMachine.settings = settings(CI, max_examples=20)
+
+
+class Storm:
+    """Three processes write, while stores come and go and answers get lost. Remembers what was acknowledged."""
+
+    def __init__(self, pair: Pair, seed: int) -> None:
+        self.pair = pair
+        self.chance = random.Random(seed)
+        self.processes = [pair.process() for _ in range(3)]
+        self.count = 0
+        self.checkpoints: dict[str, set[str]] = {}
+        self.messages: dict[str, set[str]] = {}
+        self.deleted: set[str] = set()
+
+    def step(self) -> None:
+        process = self.chance.choice(self.processes)
+        thread_id = self.chance.choice("abcd")
+        self.count += 1
+        name = f"{thread_id}{self.count}"
+        match self.chance.random():
+            case roll if roll < 0.1:
+                side = self.chance.choice(["primary", "secondary"])
+                self.pair.down ^= {side}
+            case roll if roll < 0.4:
+                if self.write(process, commit(thread_id, commit_id=name, messages=[message(name)])):
+                    self.messages.setdefault(thread_id, set()).add(name)
+            case roll if roll < 0.8:
+                if self.save(process, thread_id, name):
+                    self.checkpoints.setdefault(thread_id, set()).add(name)
+            case roll if roll < 0.85:
+                # Each fork has a name of its own: it is lost if it is not there at the end.
+                fork = f"f{self.count}"
+                if self.write(process, commit(fork, commit_id=name, fork=fork_of(thread_id, as_checkpoint_id=name))):
+                    self.checkpoints.setdefault(fork, set()).add(name)
+            case roll if roll < 0.9:
+                gone = self.chance.choice("xy")
+                self.write(process, commit(gone, commit_id=name, messages=[message(name)]))
+                self.write(process, deletion(gone))
+            case _:
+                time.sleep(self.chance.choice([0.001, 0.03]))
+
+    def save(self, process: Process, thread_id: str, name: str) -> bool:
+        """What a checkpointer does: read what the thread has, write on with it."""
+        for _ in range(20):
+            try:
+                basis = process.values(thread_id).basis
+            except TransientStorageError:
+                return False
+            first = basis.next_value if basis else 0
+            new = checkpoint(name, covers=[(0, first + 1)])
+            made = commit(thread_id, commit_id=name, basis=basis, values=row(first), checkpoint=new)
+            try:
+                return self.write(process, made)
+            except ConflictError:
+                continue
+        return False
+
+    def write(self, process: Process, made: Commit) -> bool:
+        """Whether the commit was acknowledged; it is tried a few times."""
+        for _ in range(self.chance.choice([1, 3])):
+            try:
+                process.apply(made)
+            except TransientStorageError:
+                continue
+            except ConflictError:
+                if made.fork is not None:
+                    return False
+                raise
+            return True
+        return False
+
+    def calm(self) -> None:
+        """Both stores are there for good: everything is taken over."""
+        self.pair.down.clear()
+        (one, *_) = self.processes
+
+        def served_by_the_primary() -> bool:
+            roles = one.state.roles
+            return roles is not None and roles.active == "primary" and not roles.closing
+
+        one.until(served_by_the_primary, seconds=20)
+        self.pair.settle(one)
+
+    def check(self) -> None:
+        assert_same(self.pair.primary, self.pair.secondary)
+        primary = self.pair.primary
+        for thread_id, names in self.checkpoints.items():
+            there = primary.checkpoint_ids(thread_id)
+            assert names <= set(there), f"{thread_id} lacks {names - set(there)}"
+            assert len(there) == len(set(there))
+        for thread_id, names in self.messages.items():
+            there = primary.message_ids(thread_id)
+            assert names <= set(there), f"{thread_id} lacks {names - set(there)}"
+            assert len(there) == len(set(there))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_nothing_acknowledged_is_lost_in_a_storm(mode, seed):
+    with Pair(mode=mode, health_check_interval=0.02) as pair:
+        storm = Storm(pair, seed)
+        for _ in range(3):
+            for _ in range(60):
+                storm.step()
+            storm.calm()
+            storm.check()
