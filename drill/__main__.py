@@ -22,7 +22,7 @@ from rich.table import Table
 from drill.scenario import Outcome, Size
 from drill.scenarios import SCENARIOS
 
-QUICK = Size(commits=300, writers=4, pace=20, pause=0.02, outages=1)
+QUICK = Size(commits=300, writers=4, pace=20, pause=0.05, outages=1)
 
 
 def main() -> int:

@@ -34,11 +34,13 @@ class Observer(Closing):
         self.failovers = 0
         self.failbacks = 0
         self._checkpointer.setup()
+        self.status = self._checkpointer.status()
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._ended.wait(0.02):
-            over = self._checkpointer.status().failed_over
+            self.status = self._checkpointer.status()
+            over = self.status.failed_over
             if over != self.failed_over:
                 self.failed_over = over
                 self.failovers += over
@@ -54,6 +56,8 @@ class Replication(Scenario):
     """PostgreSQL replicated to Redis."""
 
     opener = "drill.stores:replicated"
+    # The primary catches up beside the writers, on the same machine, and takes over again when it has.
+    calm = 4.0
     mode: Literal["sync", "async"]
 
     def open_sites(self, stack: ExitStack) -> list[Site]:
@@ -87,7 +91,7 @@ class Replication(Scenario):
         until = time.monotonic() + _PATIENCE
         while not done():
             if time.monotonic() > until:
-                raise StuckError(f"no {what} within {_PATIENCE:g} s")
+                raise StuckError(f"no {what} within {_PATIENCE:g} s: {self._observer.status}")
             time.sleep(0.02)
 
     async def settle(self, sites: list[Site], findings: Findings, history: History) -> None:

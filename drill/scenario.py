@@ -81,6 +81,8 @@ class Scenario(ABC):
     lanes: Sequence[Lane] = ("own", "shared", "talk", "reader")
     removals = True
     may_hide = False
+    calm = 1.0
+    """How much longer than usual the writers rest."""
     opener: str
 
     def __init__(self, seed: int, size: Size) -> None:
@@ -163,7 +165,7 @@ class Scenario(ABC):
                 settings=self.settings(sites, writer),
                 seed=0,
                 removals=self.removals,
-                pause=self.size.pause,
+                pause=self.size.pause * self.calm,
             )
             for writer in range(self.size.writers)
         ]

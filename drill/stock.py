@@ -34,9 +34,9 @@ async def take_stock(
                 history.reads.append(Read(-1, thread, view, begun, now(), seen, False))
         except (StrangeError, clew.CorruptRecordError) as error:
             findings.add("damaged", f"{thread}: {error}")
-    verified = await checkpointer.averify()
-    if not verified.ok:
-        findings.add("damaged", f"verification: {verified}")
+    for damage in (await checkpointer.averify()).damage:
+        if damage.thread_id in found:
+            findings.add("damaged", str(damage))
     return found
 
 
