@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
 
-from clew.model.commit import Applied
+from clew.errors import ClewError, StorageError
+from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
 from clew.model.records import CheckpointRecord, ValueRow
@@ -17,6 +18,7 @@ from clew.storage.cached import background, entries, hot_tier
 from clew.storage.locking import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
+from clew.storage.wrapper import StorageWrapper
 from clew.testing import FakeClock
 from clew.testing.build import checkpoint, commit, deletion, row
 from tests.storage.cached_support import Away, Both, Slow, in_loop, put, turns
@@ -180,6 +182,25 @@ async def test_a_hot_tier_that_fails_is_left_alone_for_a_growing_while_with_one_
     hits = (await both.status()).hits
     await both.state()
     assert (await both.status()).hits == hits + 1
+
+
+@in_loop
+async def test_a_hot_tier_that_answers_and_takes_no_writes_is_warned_of_once(caplog):
+    clock = FakeClock()
+    both = Both(Full, clock=clock)
+    for number in range(400):
+        await put(both.storage, *turns(1, first=number))
+        clock.advance(0.5)
+    assert len(warnings(caplog)) == 1
+    # Half a minute apart in the end: what grows is the pause between its failures.
+    assert (await both.status()).errors < 20
+
+
+class Full(StorageWrapper):
+    """A hot storage without room."""
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        return [StorageError("no room") for _ in commits]
 
 
 @in_loop

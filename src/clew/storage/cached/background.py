@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
+from weakref import WeakSet
 
 from clew.model.commit import Commit
 from clew.storage.cached.covering import HeldRow
@@ -35,6 +37,11 @@ class Pending:
     """What is on its way in this process. Its rows can be read already."""
 
     def __init__(self) -> None:
+        self.begin_anew()
+        _everywhere.add(self)
+
+    def begin_anew(self) -> None:
+        """Forget all of it: this is a child process, and its parent does it."""
         self._lock = threading.Lock()
         self._writes: dict[str, list[Write]] = {}
         self._count = self._bytes = 0
@@ -70,6 +77,18 @@ class Pending:
                 elif write.incarnation == incarnation:
                     found += write.rows
         return found
+
+
+_everywhere: WeakSet[Pending] = WeakSet()
+
+
+def _after_fork() -> None:
+    for each in _everywhere:
+        each.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from typing import Final
 
@@ -24,6 +25,7 @@ class Breaker:
         self._lock = threading.Lock()
         self._pause = FIRST_PAUSE
         self._try_at = 0.0
+        self._back_since = -math.inf
         self.available = True
         self.untried = True
         """Whether nothing is known yet: the first call connects, and may take longer."""
@@ -37,11 +39,14 @@ class Breaker:
             self.untried = False
             self.last_error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             was_available, self.available = self.available, False
-            if was_available:
+            now = self._clock.monotonic()
+            # Back for a moment only (it answers, and takes no writes): that is the same trouble, and was warned of.
+            is_new = was_available and now - self._back_since > LONGEST_PAUSE
+            if is_new:
                 self._pause = FIRST_PAUSE
-            self._try_at = self._clock.monotonic() + self._pause
+            self._try_at = now + self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        if was_available:
+        if is_new:
             _log.warning(
                 "the cache in %s does not answer (%s): everything goes on without it, and it is tried again by itself",
                 self._name,
@@ -61,7 +66,7 @@ class Breaker:
             return
         with self._lock:
             was_available, self.available = self.available, True
-            self._pause = FIRST_PAUSE
+            self._back_since = self._clock.monotonic()
         if not was_available:
             _log.info("the cache in %s answers again", self._name)
 
