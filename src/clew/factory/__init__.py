@@ -1,11 +1,13 @@
 """From a URL or settings to a checkpointer. The only package that knows every part."""
 
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
+from clew.factory.distributed import DistributedCheckpointer
 from clew.factory.urls import DEFAULT_URL, URL_OPTIONS, connect
 
 __all__ = [
     "DEFAULT_URL",
     "URL_OPTIONS",
+    "DistributedCheckpointer",
     "InMemoryCheckpointer",
     "PgCheckpointer",
     "RedisCheckpointer",
