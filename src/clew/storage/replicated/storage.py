@@ -175,7 +175,7 @@ class ReplicatedStorage(StorageWrapper):
         return begin
 
     async def _apply(self, store: Storage, use: Use, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        await self._room(store)
+        await self._room(store, use)
         outcomes: dict[int, Applied | ClewError] = {}
         prepared: dict[int, Commit] = {}
         for number, commit in enumerate(commits):
@@ -190,7 +190,8 @@ class ReplicatedStorage(StorageWrapper):
                 found = await self._syncing.apply(batch)
             else:
                 found = await store.apply(batch)
-            self._upkeep.queued += len(batch)
+            new = [each for each in found if isinstance(each, Applied) and not each.repeated]
+            self._upkeep.count(use.side, len(new), more=True)
             told = [outer(each, use.term) if isinstance(each, Applied) else each for each in found]
             outcomes.update(zip(prepared, told, strict=True))
         for number, commit in prepared.items():
@@ -215,11 +216,11 @@ class ReplicatedStorage(StorageWrapper):
                 commit = replace(commit, fork=replace(fork, checkpoint_id=page.checkpoints[0].checkpoint_id))
         return replace(commit, journal=pack(commit))
 
-    async def _room(self, store: Storage) -> None:
+    async def _room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full: nothing is dropped, so nothing more is taken."""
         waited = 0.0
         while self._upkeep.queued >= self._max_outbox:
-            self._upkeep.queued = (await store.journal(JournalQuery(limit=1))).count
+            self._upkeep.count(use.side, (await store.journal(JournalQuery(limit=1))).count)
             if self._upkeep.queued < self._max_outbox:
                 break
             if not self._warned:
