@@ -22,14 +22,4 @@ def cached(url: str, cache: str) -> clew.BaseCheckpointer:
 
 def replicated(primary: str, secondary: str, **settings: Any) -> clew.BaseCheckpointer:
     """Two servers that hold the same."""
-    from clew.codec.rebase import rebase
-    from clew.codec.rows import unbroken
-    from clew.storage.postgres import PgStorage
-    from clew.storage.redis import RedisStorage
-    from clew.storage.replicated import ReplicatedStorage
-
-    mode = settings.pop("replication_mode")
-    storage = ReplicatedStorage(
-        PgStorage(primary), RedisStorage(secondary), rebase=rebase, unbroken=unbroken, mode=mode, **settings
-    )
-    return clew.BaseCheckpointer(storage, retry_for=PATIENCE)
+    return clew.DistributedCheckpointer(primary, secondary, retry_for=PATIENCE, **settings)

@@ -27,7 +27,14 @@ from clew.errors import (
     TransientStorageError,
     UnsupportedTypeError,
 )
-from clew.factory import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer, connect
+from clew.factory import (
+    DistributedCheckpointer,
+    InMemoryCheckpointer,
+    PgCheckpointer,
+    RedisCheckpointer,
+    SQLiteCheckpointer,
+    connect,
+)
 from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
 from clew.model.config import ANY_USER, Config
 from clew.model.diff import Change, Diff
@@ -37,6 +44,7 @@ from clew.model.reports import (
     CompactReport,
     Damage,
     IndexStats,
+    ResyncReport,
     RetentionPolicy,
     Stats,
     VerifyReport,
@@ -67,6 +75,7 @@ __all__ = [
     "CorruptRecordError",
     "Damage",
     "Diff",
+    "DistributedCheckpointer",
     "InMemoryCheckpointer",
     "IndexStats",
     "Lease",
@@ -77,6 +86,7 @@ __all__ = [
     "PgCheckpointer",
     "Record",
     "RedisCheckpointer",
+    "ResyncReport",
     "RetentionPolicy",
     "SQLiteCheckpointer",
     "SchemaVersionError",

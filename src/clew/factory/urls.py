@@ -19,9 +19,19 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
     """A checkpointer for `url`: `memory://`, `sqlite:///path.db`, `postgresql://…`, `redis://…` or `rediss://…`.
 
     Without one: `$CLEW_URL`, else `sqlite:///clew.db`. Options are those of the checkpointer's class; those that are text or
-    numbers may also stand in the URL (`sqlite:///agent.db?synchronous=NORMAL`).
+    numbers may also stand in the URL (`sqlite:///agent.db?synchronous=NORMAL`). With `secondary=`, another URL, everything is
+    kept in both stores, and the options are those of `DistributedCheckpointer`.
     """
     url = url or os.environ.get("CLEW_URL") or DEFAULT_URL
+    if options.get("secondary") is not None:
+        # It takes URLs itself, and so comes after this module.
+        from clew.factory.distributed import DistributedCheckpointer
+
+        try:
+            return DistributedCheckpointer(url, **options)
+        except TypeError as error:
+            raise ConfigError(str(error)) from error
+    options.pop("secondary", None)
     if not isinstance(url, str):
         raise ConfigError(f"connect takes a URL such as {DEFAULT_URL!r}, not {type(url).__name__}")
     scheme, separator, _ = url.partition("://")

@@ -92,6 +92,19 @@ class CompactReport(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncReport(Plain):
+    """What a comparison of two stores found: the threads that differed and were made the same, and those that only the store
+    has that does not serve (`extra`); `removed` says how many of these were deleted."""
+
+    threads: int = 0
+    repaired: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    removed: int = 0
+
+    _tuples: ClassVar[frozenset[str]] = frozenset({"repaired", "extra"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Damage(Plain):
     """One damaged record: which checkpoint or message of which thread, and what is wrong with it."""
 

@@ -40,6 +40,10 @@ class Roles(Struct, frozen=True, kw_only=True):
     closing: bool = False
     since: float = 0.0
 
+    def follows(self, other: Roles) -> bool:
+        """Whether this came after `other`. A failback ends in the term in which it began."""
+        return (self.term, not self.closing) > (other.term, not other.closing)
+
 
 @dataclass(frozen=True, slots=True)
 class Silent:
@@ -203,7 +207,7 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
     best = max(records, key=lambda roles: (roles.term, not roles.closing), default=None)
     known = state.roles
     state = replace(state, asked=heard.asked, primary=heard.primary, secondary=heard.secondary, primary_since=since)
-    if best is not None and (known is None or _is_newer(best, known)):
+    if best is not None and (known is None or best.follows(known)):
         age = heard.wall - best.since
         # A process that begins does not know who acted by the term before, unless that was long ago or there was none.
         settled = best.term == 1 or (known is None and age > _SETTLED * settings.settle)
@@ -214,12 +218,8 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
     return state
 
 
-def _is_newer(found: Roles, known: Roles) -> bool:
-    return (found.term, not found.closing) > (known.term, not known.closing)
-
-
 def _adopt(state: State, roles: Roles, usable: float, now: float) -> State:
-    if state.roles is None or _is_newer(roles, state.roles):
+    if state.roles is None or roles.follows(state.roles):
         began = roles.active == "secondary" and (state.roles is None or state.roles.active == "primary")
         resumed = state.roles is not None and state.roles.closing and began
         state = replace(
@@ -286,7 +286,7 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
         return Finish(replace(roles, closing=False)) if now >= state.usable else Rest()
     for side in ("primary", "secondary"):
         found = known_answer(state, side)
-        if found is None or (isinstance(found, Roles) and _is_newer(roles, found)):
+        if found is None or (isinstance(found, Roles) and roles.follows(found)):
             return Change(side, roles)
     if roles.active == "secondary" and _caught_up(state, now, settings):
         return Change("secondary", Roles(term=roles.term + 1, active="primary", closing=True))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.model.queries import StorageStats, Totals
+from msgspec.structs import replace
+
+from clew.model.queries import StorageStats
 from clew.model.records import ThreadRecord
-from clew.storage.replicated.roles import LONG_AGO, RESERVED
+from clew.storage.replicated.roles import RESERVED
 
 
 def without_reserved(found: Sequence[ThreadRecord]) -> list[ThreadRecord]:
@@ -15,23 +17,6 @@ def without_reserved(found: Sequence[ThreadRecord]) -> list[ThreadRecord]:
 
 
 def without_reserved_stats(stats: StorageStats) -> StorageStats:
-    """The totals, without those of the reserved thread. It has only checkpoints, all of one day."""
-    mine = stats.by_thread.get(RESERVED)
-    if mine is None:
-        return stats
-    day = LONG_AGO.date().isoformat()
+    """The totals, without the reserved thread, which has nothing that counts for a day."""
     by_thread = {name: totals for name, totals in stats.by_thread.items() if name != RESERVED}
-    by_day = dict(stats.by_day)
-    rest = _less(by_day.pop(day, mine), mine)
-    if rest.messages or rest.checkpoints:
-        by_day[day] = rest
-    return StorageStats(by_thread=by_thread, by_day=by_day, stored_bytes=stats.stored_bytes)
-
-
-def _less(totals: Totals, mine: Totals) -> Totals:
-    return Totals(
-        messages=totals.messages - mine.messages,
-        tool_calls=totals.tool_calls - mine.tool_calls,
-        checkpoints=totals.checkpoints - mine.checkpoints,
-        bytes=totals.bytes - mine.bytes,
-    )
+    return replace(stats, by_thread=by_thread)

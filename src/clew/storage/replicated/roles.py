@@ -1,4 +1,7 @@
-"""Where the roles are kept: a thread of each store, hidden from everybody, whose head says who serves."""
+"""Where the roles are kept: in a thread of each store, hidden from everybody. Its chain of commits lets one change win.
+
+It has no checkpoints and no messages: whoever opens one of the stores alone finds nothing in it to read.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.errors import ConflictError, CorruptRecordError
+from clew.errors import CorruptRecordError
 from clew.ids import new_id
-from clew.model.commit import Applied, Commit, NewCheckpoint, Removal, ThreadFields
+from clew.model.commit import After, Applied, Commit, ThreadFields
 from clew.model.config import ANY_USER
-from clew.model.queries import CheckpointQuery
-from clew.model.records import CheckpointRecord
-from clew.storage.protocol import Storage
+from clew.model.queries import AttachmentQuery
+from clew.model.records import AttachmentRecord
+from clew.storage.protocol import StaleBasisError, Storage
 from clew.storage.replicated.failover import Roles
 
 RESERVED: Final = "clew:replication"
@@ -23,59 +27,53 @@ not whole yet belong to this user too."""
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Its time: it is the last one in every list."""
 _FIELDS: Final = ThreadFields(text="", data=b"", run_id=None, user_id=RESERVED)
+_QUERY: Final = AttachmentQuery(thread_id=RESERVED, user=ANY_USER, checkpoint_id="roles")
+
+
+class _Record(Struct, frozen=True):
+    """The roles, and the commit that brought them: what the next change comes after."""
+
+    commit_id: str
+    roles: Roles
 
 
 async def read_roles(store: Storage) -> Roles | None:
     """The roles as `store` knows them."""
-    head = await _head(store)
-    return None if head is None else _decoded(head)
+    record = await _read(store)
+    return None if record is None else record.roles
 
 
 async def write_roles(store: Storage, roles: Roles) -> bool:
     """Write the roles, unless `store` has them or newer ones by then: whether it was done."""
-    head = await _head(store)
-    now = None if head is None else _decoded(head)
-    if now is not None and (now.term, not now.closing) >= (roles.term, not roles.closing):
+    record = await _read(store)
+    if record is not None and not roles.follows(record.roles):
         return False
-    made = new_id()
-    old = (("", head.parent_id),) if head is not None and head.parent_id is not None else ()
+    made = _Record(new_id(), roles)
     commit = Commit(
-        commit_id=made,
+        commit_id=made.commit_id,
         thread_id=RESERVED,
         user=ANY_USER,
         at=LONG_AGO,
-        remove=Removal(checkpoints=old) if old else None,
-        checkpoint=NewCheckpoint(
-            checkpoint_id=made,
-            namespace="",
-            parent=None if head is None else head.checkpoint_id,
-            on_conflict="reject",
-            node_name=None,
-            step=None,
-            run_id=None,
-            size=0,
-            metadata=b"",
-            body=msgspec.msgpack.encode(roles),
-            covers=(),
+        after=After(None if record is None else record.commit_id),
+        attachments=(
+            AttachmentRecord(namespace="", checkpoint_id="roles", key="roles", data=msgspec.msgpack.encode(made)),
         ),
-        thread=_FIELDS if head is None else None,
+        thread=_FIELDS if record is None else None,
     )
     (outcome,) = await store.apply((commit,))
-    if isinstance(outcome, ConflictError):
+    if isinstance(outcome, StaleBasisError):
         return False
     if not isinstance(outcome, Applied):
         raise outcome
     return True
 
 
-async def _head(store: Storage) -> CheckpointRecord | None:
-    page = await store.checkpoints(CheckpointQuery(thread_id=RESERVED, user=ANY_USER, detail="body"))
-    return page.checkpoints[0] if page.checkpoints else None
-
-
-def _decoded(head: CheckpointRecord) -> Roles:
+async def _read(store: Storage) -> _Record | None:
+    found = await store.attachments(_QUERY)
+    if not found:
+        return None
     try:
-        return msgspec.msgpack.decode(head.body, type=Roles)
+        return msgspec.msgpack.decode(found[0].data, type=_Record)
     except msgspec.MsgspecError as error:
         raise CorruptRecordError(
             f"the record of who serves (thread {RESERVED!r}) is damaged: {error}; delete that thread in both stores",
@@ -83,6 +81,6 @@ def _decoded(head: CheckpointRecord) -> Roles:
         ) from error
 
 
-def at_once(roles: Roles, now: datetime) -> Roles:
+def made_at(roles: Roles, now: datetime) -> Roles:
     """`roles`, changed now."""
     return replace(roles, since=now.timestamp())

@@ -38,7 +38,7 @@ from clew.storage.replicated.failover import (
     next_duty,
     next_step,
 )
-from clew.storage.replicated.roles import at_once, read_roles, write_roles
+from clew.storage.replicated.roles import made_at, read_roles, write_roles
 from clew.storage.replicated.watching import WatchedStorage, answers
 
 _T = TypeVar("_T")
@@ -156,7 +156,7 @@ class Steering:
         """Write the roles to a store, if nobody changed them first."""
         known = self.state.roles
         # A store that lags is told what is known; what is new is new now.
-        roles = step.roles if step.roles == known else at_once(step.roles, self._clock.now())
+        roles = step.roles if step.roles == known else made_at(step.roles, self._clock.now())
         try:
             done = await write_roles(self.stores[step.side], roles)
         except StorageError as error:

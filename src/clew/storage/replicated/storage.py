@@ -28,14 +28,16 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.reports import Progress, ResyncReport
 from clew.model.status import Status
 from clew.storage.offload import pause
 from clew.storage.protocol import Capabilities, Storage
-from clew.storage.replicated.copies import Unbroken
+from clew.storage.replicated.copies import BusyError, Unbroken
 from clew.storage.replicated.failover import Settings, Silent, Use
 from clew.storage.replicated.hiding import without_reserved, without_reserved_stats
 from clew.storage.replicated.merging import Rebase
 from clew.storage.replicated.packing import pack
+from clew.storage.replicated.resyncing import Resyncing
 from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import Shipping
 from clew.storage.replicated.steering import Steering
@@ -95,6 +97,7 @@ class ReplicatedStorage(StorageWrapper):
         )
         patience = timeout + 3 * settings.settle
         self._steering = Steering(self._primary, self._secondary, settings, patience=patience, clock=clock)
+        self._unbroken = unbroken
         self._shipping = Shipping(self._primary, self._secondary, rebase=rebase, unbroken=unbroken)
         self._syncing = Syncing(self._primary, self._secondary, self._shipping, clock) if mode == "sync" else None
         what = self._syncing.what if self._syncing is not None else None
@@ -172,7 +175,7 @@ class ReplicatedStorage(StorageWrapper):
         return begin
 
     async def _apply(self, store: Storage, use: Use, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        await self._room(store)
+        await self._room(store, use)
         outcomes: dict[int, Applied | ClewError] = {}
         prepared: dict[int, Commit] = {}
         for number, commit in enumerate(commits):
@@ -187,7 +190,8 @@ class ReplicatedStorage(StorageWrapper):
                 found = await self._syncing.apply(batch)
             else:
                 found = await store.apply(batch)
-            self._upkeep.queued += len(batch)
+            new = [each for each in found if isinstance(each, Applied) and not each.repeated]
+            self._upkeep.count(use.side, len(new), more=True)
             told = [outer(each, use.term) if isinstance(each, Applied) else each for each in found]
             outcomes.update(zip(prepared, told, strict=True))
         for number, commit in prepared.items():
@@ -212,11 +216,11 @@ class ReplicatedStorage(StorageWrapper):
                 commit = replace(commit, fork=replace(fork, checkpoint_id=page.checkpoints[0].checkpoint_id))
         return replace(commit, journal=pack(commit))
 
-    async def _room(self, store: Storage) -> None:
+    async def _room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full: nothing is dropped, so nothing more is taken."""
         waited = 0.0
         while self._upkeep.queued >= self._max_outbox:
-            self._upkeep.queued = (await store.journal(JournalQuery(limit=1))).count
+            self._upkeep.count(use.side, (await store.journal(JournalQuery(limit=1))).count)
             if self._upkeep.queued < self._max_outbox:
                 break
             if not self._warned:
@@ -296,6 +300,22 @@ class ReplicatedStorage(StorageWrapper):
 
     async def reclaim(self) -> None:
         await self._serve(lambda store, _: store.reclaim())
+
+    async def resync(self, *, delete_extra: bool = False, progress: Progress | None = None) -> ResyncReport:
+        """Compare both stores thread by thread, and make the one that does not serve what the other is.
+
+        Threads that only it has, and that it has not to hand over, are reported, and deleted with `delete_extra`. Raises
+        TransientStorageError if a store does not answer. Work may go on meanwhile.
+        """
+        await self._workers.ready()
+        use = await self._steering.active()
+        await self._upkeep.round()
+        try:
+            return await Resyncing(use.side, self._primary, self._secondary, self._shipping, self._unbroken).run(
+                delete_extra=delete_extra, progress=progress
+            )
+        except BusyError as error:
+            raise TransientStorageError(f"{error}; try again when there is less to do") from error
 
     async def status(self, found: Status) -> Status:
         """`found` with what is known of both stores."""

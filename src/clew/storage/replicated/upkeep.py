@@ -33,6 +33,7 @@ class Upkeep:
         self._ttl = max(3.0, 3 * steering.settings.interval)
         self._busy = threading.Lock()
         self._looked: float | None = None
+        self._counted: Side = "primary"
         self.queued = 0
         """About how many entries wait in the store that serves."""
         self.oldest: float | None = None
@@ -85,7 +86,8 @@ class Upkeep:
         both = not isinstance(steering.state.primary, Silent) and not isinstance(steering.state.secondary, Silent)
         serving = steering.stores[roles.active]
         page = await serving.journal(JournalQuery(limit=1))
-        self._note(page.count, page.entries[0].at.timestamp() if page.entries else None)
+        self.count(roles.active, page.count)
+        self.oldest = page.entries[0].at.timestamp() if page.entries else None
         more, left = False, page.count
         if both and page.count and (self._what is not None or await self._has_turn(serving)):
             more, left = await self._until_done(roles.active, self._steering.settings.interval / 3)
@@ -116,7 +118,7 @@ class Upkeep:
                 done = await self._shipping.to_secondary(self._what)
             else:
                 done = await self._shipping.to_primary(serving=True)
-            self._note(done.left, self.oldest if done.left else None)
+            self.count(source, done.left)
             if not done.left or (left is not None and done.left >= left):
                 return False, done.left
             if seconds is not None and self._clock.monotonic() - began > seconds:
@@ -146,12 +148,16 @@ class Upkeep:
             except StorageError as error:
                 self._steering.note(error)
 
-    def _note(self, count: int, oldest: float | None) -> None:
-        self.queued, self.oldest = count, oldest
+    def count(self, side: Side, entries: int, *, more: bool = False) -> None:
+        """Note how many entries wait in that store, or how many there are `more`."""
+        self.queued = self.queued + entries if more and side == self._counted else entries
+        self._counted = side
 
     def lag(self) -> float:
-        """How many seconds the oldest entry has waited."""
-        return 0.0 if self.oldest is None else max(0.0, self._clock.now().timestamp() - self.oldest)
+        """How many seconds the oldest entry has waited, as far as is known."""
+        if self.oldest is None or not self.queued:
+            return 0.0
+        return max(0.0, self._clock.now().timestamp() - self.oldest)
 
 
 def _told(roles: Roles) -> str:

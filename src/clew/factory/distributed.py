@@ -1,0 +1,74 @@
+"""A checkpointer over two stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew.checkpointer.base import BaseCheckpointer
+from clew.checkpointer.blocking import blocking
+from clew.clock import SYSTEM_CLOCK, Clock
+from clew.codec.rebase import rebase
+from clew.codec.rows import unbroken
+from clew.errors import ConfigError
+from clew.factory.urls import connect
+from clew.model.reports import Progress, ResyncReport
+from clew.storage.protocol import Storage
+from clew.storage.replicated import ReplicatedStorage, ReplicationMode
+
+
+class DistributedCheckpointer(BaseCheckpointer):
+    """Two stores, also of different kinds: the primary serves, and the secondary takes over when it can't be reached.
+
+    `primary` and `secondary` are URLs or checkpointers; those are closed with this one. `replication_mode="sync"` acknowledges
+    what both stores have, `"async"` what the primary has; in both, what one of them acknowledged alone reaches the other one
+    later. The other settings: docs/replication.md. Takes the options of `BaseCheckpointer` too.
+    """
+
+    def __init__(
+        self,
+        primary: BaseCheckpointer | str,
+        secondary: BaseCheckpointer | str,
+        *,
+        replication_mode: ReplicationMode = "async",
+        health_check_interval: float = 5.0,
+        auto_failover: bool = True,
+        max_failover_attempts: int = 3,
+        failback_delay: float = 30.0,
+        max_outbox: int = 100_000,
+        timeout: float = 5.0,
+        clock: Clock = SYSTEM_CLOCK,
+        **options: Any,
+    ) -> None:
+        self._replicated = ReplicatedStorage(
+            _storage_of("primary", primary),
+            _storage_of("secondary", secondary),
+            rebase=rebase,
+            unbroken=unbroken,
+            mode=replication_mode,
+            health_check_interval=health_check_interval,
+            auto_failover=auto_failover,
+            max_failover_attempts=max_failover_attempts,
+            failback_delay=failback_delay,
+            max_outbox=max_outbox,
+            timeout=timeout,
+            clock=clock,
+        )
+        super().__init__(self._replicated, clock=clock, **options)
+
+    async def aresync(self, *, delete_extra: bool = False, progress: Progress | None = None) -> ResyncReport:
+        """Compare both stores thread by thread, and make the one that does not serve what the other is.
+
+        The way to begin with a secondary when the primary has threads already, and after the secondary was lost or restored
+        from a backup. Threads that only it has are reported, and deleted with `delete_extra`. Work may go on meanwhile.
+        """
+        return await self._try(lambda: self._replicated.resync(delete_extra=delete_extra, progress=progress))
+
+    resync = blocking(aresync)
+
+
+def _storage_of(name: str, given: BaseCheckpointer | str) -> Storage:
+    if isinstance(given, BaseCheckpointer):
+        return given.storage
+    if not isinstance(given, str):
+        raise ConfigError(f"{name} must be a URL or a checkpointer, not {type(given).__name__}")
+    return connect(given).storage

@@ -1,0 +1,239 @@
+"""`DistributedCheckpointer`: states survive failovers, merges and restarts, and come back as what went in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+import clew
+from clew.errors import ConfigError
+from clew.storage.memory import MemoryStorage
+from clew.testing import FaultyStorage
+from clew.testing.faults import Plan
+
+FAST = {"health_check_interval": 0.05, "failback_delay": 0.0}
+
+
+class Switched:
+    """A checkpointer in memory whose store can be switched off."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.inner = MemoryStorage()
+        self.checkpointer = clew.BaseCheckpointer(FaultyStorage(self.inner, self._plan()))
+
+    def _plan(self) -> Plan:
+        return lambda kind: ("before apply" if kind == "apply" else "before read") if self.down else None
+
+
+@pytest.fixture
+def stores():
+    return Switched(), Switched()
+
+
+@pytest.fixture(params=["sync", "async"])
+def memory(request, stores):
+    primary, secondary = stores
+    made = clew.DistributedCheckpointer(
+        primary.checkpointer, secondary.checkpointer, replication_mode=request.param, **FAST
+    )
+    with made:
+        yield made
+
+
+def wait_until(done, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def settled(memory):
+    status = memory.status()
+    return not status.failed_over and not status.replication_queue_size and status.primary_healthy
+
+
+def messages(count):
+    return [{"role": "user", "content": f"message {number} " + "x" * 300} for number in range(count)]
+
+
+def test_a_conversation_goes_on_through_failover_and_failback(memory, stores):
+    primary, secondary = stores
+    for turn in range(1, 40):
+        memory.put_state("t", {"messages": messages(turn)})
+        if turn == 9:
+            wait_until(lambda: settled(memory))
+        primary.down = 10 <= turn < 20
+        if turn in (15, 25):
+            assert memory.get_state("t") == {"messages": messages(turn)}
+    wait_until(lambda: settled(memory))
+    assert memory.get_state("t") == {"messages": messages(39)}
+    assert [len(each.state["messages"]) for each in memory.get_history("t", limit=None)] == [*range(39, 0, -1)]
+    assert memory.verify().ok
+    assert clew.BaseCheckpointer(secondary.inner).verify().ok
+    assert clew.BaseCheckpointer(secondary.inner).get_state("t") == {"messages": messages(39)}
+
+
+def test_what_the_primary_had_alone_is_a_sibling_when_it_is_back(stores):
+    primary, secondary = stores
+    with clew.DistributedCheckpointer(primary.checkpointer, secondary.checkpointer, **FAST) as memory:
+        memory.put_state("t", {"messages": messages(3)})
+        wait_until(lambda: settled(memory))
+        secondary.down = True
+        wait_until(lambda: not memory.status().secondary_healthy)
+        memory.put_state("t", {"messages": [*messages(4), "only the primary has this" * 30]})
+        primary.down, secondary.down = True, False
+        wait_until(lambda: memory.status().failed_over)
+        # The index of this process knows values that the secondary has not got: they must not be referred to.
+        assert memory.get_state("t") == {"messages": messages(3)}
+        memory.put_state("t", {"messages": [*messages(4), "the secondary goes on" * 30]})
+        assert memory.get_state("t") == {"messages": [*messages(4), "the secondary goes on" * 30]}
+        primary.down = False
+        wait_until(lambda: settled(memory))
+        assert memory.get_state("t")["messages"][4] == "the secondary goes on" * 30
+        memory.put_state("t", {"messages": [*messages(5)]})
+        states = [each.state["messages"][-1] for each in memory.get_history("t", limit=None)]
+        assert states == [
+            messages(5)[-1],
+            "the secondary goes on" * 30,
+            "only the primary has this" * 30,
+            messages(3)[-1],
+        ]
+        assert memory.verify().ok
+        wait_until(lambda: settled(memory))
+        assert clew.BaseCheckpointer(secondary.inner).get_state("t") == {"messages": messages(5)}
+        assert clew.BaseCheckpointer(secondary.inner).verify().ok
+
+
+def test_the_status_tells_what_goes_on(memory, stores):
+    primary, _ = stores
+    memory.put_state("t", {"n": 1})
+    wait_until(lambda: settled(memory))
+    status = memory.status()
+    assert (status.primary_healthy, status.secondary_healthy, status.active_backend) == (True, True, "primary")
+    assert status.replication_mode in ("sync", "async")
+    assert status.time_since_failover is None
+    primary.down = True
+    memory.put_state("t", {"n": 2})
+    status = memory.status()
+    assert (status.primary_healthy, status.failed_over, status.active_backend) == (False, True, "secondary")
+    assert (status.failover_count, status.replication_queue_size) == (1, 1)
+    assert status.time_since_failover is not None
+    assert "on purpose" in (status.last_error or "")
+    assert status.to_dict()["failed_over"] is True
+
+
+def test_threads_and_totals_show_nothing_of_replication(memory):
+    memory.put_state({"thread_id": "t", "user_id": "ann"}, {"n": 1})
+    everybody = {"user_id": clew.ANY_USER}
+    assert [each.thread_id for each in memory.list_threads(everybody)] == ["t"]
+    assert memory.stats().total_sessions == 1
+    assert memory.stats().total_checkpoints == 1
+    assert len(memory.stats().by_day) == 1
+    with pytest.raises(clew.PermissionDeniedError):
+        memory.put_state({"thread_id": "clew:replication", "user_id": clew.ANY_USER}, {"n": 1})
+    memory.clear_all()
+    assert memory.stats().total_sessions == 0
+    memory.put_state("t", {"n": 2})
+    assert memory.get_state("t") == {"n": 2}
+
+
+def test_a_new_secondary_gets_everything_by_resync(tmp_path):
+    with clew.connect(f"sqlite:///{tmp_path}/first.db") as alone:
+        for number in range(5):
+            alone.put_state({"thread_id": f"t{number}", "user_id": "ann"}, {"messages": messages(number)})
+        alone.fork({"thread_id": "t4", "user_id": "ann"}, "f")
+    url, other = f"sqlite:///{tmp_path}/first.db", f"sqlite:///{tmp_path}/second.db"
+    with clew.connect(other) as extra:
+        extra.put_state("only there", {"n": 1})
+    with clew.connect(url, secondary=other, health_check_interval=0.05) as memory:
+        assert isinstance(memory, clew.DistributedCheckpointer)
+        steps = []
+        report = memory.resync(progress=lambda done, total: steps.append((done, total)))
+        assert sorted(report.repaired) == ["f", "t0", "t1", "t2", "t3", "t4"]
+        assert (report.extra, report.removed, report.threads) == (("only there",), 0, 7)
+        assert steps[-1] == (7, 7)
+        assert memory.resync().repaired == ()
+        memory.put_state({"thread_id": "t4", "user_id": "ann"}, {"messages": messages(6)})
+        assert memory.resync(delete_extra=True).removed == 1
+        assert memory.resync() == clew.ResyncReport(threads=6)
+    with clew.connect(other) as alone:
+        assert alone.get_state({"thread_id": "t4", "user_id": "ann"}) == {"messages": messages(6)}
+        assert alone.get_state({"thread_id": "f", "user_id": "ann"}) == {"messages": messages(4)}
+        assert alone.get_state({"thread_id": "t4", "user_id": "bob"}) is None
+        assert alone.verify().ok
+
+
+def test_resync_finds_and_repairs_what_differs(memory, stores):
+    _, secondary = stores
+    for name in "abc":
+        memory.put_state(name, {"messages": messages(3)})
+    wait_until(lambda: settled(memory))
+    direct = clew.BaseCheckpointer(secondary.inner)
+    direct.put_state("a", {"n": "changed behind its back"})
+    direct.delete_thread("b")
+    report = memory.resync()
+    assert sorted(report.repaired) == ["a", "b"]
+    assert direct.get_state("b") == {"messages": messages(3)}
+    assert clew.BaseCheckpointer(secondary.inner).get_state("a") == {"messages": messages(3)}
+
+
+def test_async_code_has_it_too(stores):
+    primary, secondary = stores
+
+    async def main():
+        made = clew.DistributedCheckpointer(primary.checkpointer, secondary.checkpointer, **FAST)
+        async with made as memory:
+            await asyncio.gather(*(memory.aput_state(f"t{number}", {"n": number}) for number in range(20)))
+            await memory.aresync()
+            primary.down = True
+            await asyncio.gather(*(memory.aput_state(f"t{number}", {"n": -number}) for number in range(20)))
+            assert (await memory.astatus()).failed_over
+            primary.down = False
+            await asyncio.to_thread(wait_until, lambda: not primary.inner._journal and not secondary.inner._journal)
+            await asyncio.to_thread(wait_until, lambda: not memory.storage._steering.state.failed_over_at)
+            assert [(await memory.aget_state(f"t{number}"))["n"] for number in range(20)] == [*range(0, -20, -1)]
+            assert (await memory.aresync()).repaired == ()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"replication_mode": "maybe"},
+        {"health_check_interval": 0},
+        {"health_check_interval": -1},
+        {"health_check_interval": "often"},
+        {"failback_delay": -1},
+        {"max_failover_attempts": 0},
+        {"max_outbox": 0},
+        {"timeout": 0},
+        {"no_such_option": 1},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        clew.connect("memory://", secondary="memory://", **wrong)
+
+
+def test_what_is_no_pair_of_stores_is_refused():
+    with pytest.raises(ConfigError, match="secondary must be a URL"):
+        clew.connect("memory://", secondary=7)
+    one = clew.InMemoryCheckpointer()
+    with pytest.raises(ConfigError, match="same storage"):
+        clew.DistributedCheckpointer(one, one)
+    with pytest.raises(ConfigError, match="no journal"):
+        clew.DistributedCheckpointer(clew.DistributedCheckpointer("memory://", "memory://"), "memory://")
+
+
+def test_both_stores_are_closed_with_it(tmp_path):
+    one = clew.SQLiteCheckpointer(tmp_path / "one.db")
+    memory = clew.DistributedCheckpointer(one, "memory://")
+    memory.put_state("t", {"n": 1})
+    memory.release()
+    memory.release()
+    with pytest.raises(clew.StorageError):
+        one.get_state("t")
