@@ -86,10 +86,14 @@ format: .venv/.dev ## format the code and put right what can be put right by its
 bench: .venv/.dev ## run the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
 
+.PHONY: drill
+drill: .venv/.dev ## kill, pause and cut off real servers while processes write, and see that nothing is lost
+	@$(BIN)/python -m drill $(ARGS)
+
 .PHONY: clean
 clean: ## take away .venv and everything else that was made
 	rm -rf .venv .venv-agentflow build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench drill -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+import clew
 from clew.errors import ClewError
 from clew.ids import new_id
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.queries import CheckpointPage, CheckpointQuery
-from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
+from clew.storage.redis import RedisStorage
 from clew.storage.wrapper import StorageWrapper
 
 OFTEN = 25
@@ -102,5 +103,6 @@ def _after(commit: Commit, **parts: Any) -> Commit:
     return Commit(commit_id=new_id(), thread_id=commit.thread_id, user=commit.user, at=commit.at, **parts)
 
 
-def honest() -> Storage:
-    return MemoryStorage()
+def forgetful_redis(url: str) -> clew.BaseCheckpointer:
+    """For a writer's process."""
+    return clew.BaseCheckpointer(Forgetful(RedisStorage(url)), retry_for=60)
