@@ -37,10 +37,10 @@ from clew.model.reports import (
     CompactReport,
     Damage,
     IndexStats,
-    RetentionPolicy,
     Stats,
     VerifyReport,
 )
+from clew.model.retention import RetentionPolicy
 from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
 from clew.model.thread import ThreadInfo
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from clew.checkpointer.attachments import AttachmentMethods
 from clew.checkpointer.blocking import blocking
+from clew.checkpointer.cleaning import CleanupMethods
 from clew.checkpointer.copying import CopyMethods
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.messages import MessageMethods
@@ -29,6 +30,7 @@ class BaseCheckpointer(
     ThreadMethods,
     LeaseMethods,
     OperationMethods,
+    CleanupMethods,
     StatusMethods,
 ):
     """Durable session memory over any storage.

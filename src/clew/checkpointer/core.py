@@ -23,6 +23,7 @@ from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
 from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
+from clew.model.retention import RetentionPolicy
 from clew.storage.offload import pause
 from clew.storage.protocol import StaleBasisError, Storage
 
@@ -50,6 +51,7 @@ class Core:
         max_cached_threads: int = 1000,
         cache_ttl: float = 86400,
         retry_for: float = 15.0,
+        retention: RetentionPolicy | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
@@ -64,7 +66,10 @@ class Core:
         ):
             if isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound < 0:
                 raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")
+        if retention is not None and not isinstance(retention, RetentionPolicy):
+            raise ConfigError(f"retention must be a clew.RetentionPolicy, not {type(retention).__name__}")
         self._storage = storage
+        self._retention = retention
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
         self._indexes = IndexCache(max_index_bytes)
         self._cache = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
