@@ -47,7 +47,7 @@ class CleanupMethods(Sweeping):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CleanupReport:
-        """Remove the checkpoints that `policy` lets go, of all threads or of one, and what only they needed; says what that was.
+        """Remove the checkpoints that `policy` lets go, of all threads or of one, and what only they needed; what that was.
 
         Without `policy`, the checkpointer's own (`retention=`) counts. A thread that has a policy of its own (`aput_retention`)
         goes by that, unless `config` names it and `policy` is given. Checkpoints in `keep`, by namespace and id, stay in
