@@ -57,12 +57,12 @@ class View(Struct, frozen=True, kw_only=True):
 class ThreadIndex:
     """What a process knows of one thread's values. Safe in several threads: parts are swapped whole or only added to."""
 
-    def __init__(self, basis: Basis) -> None:
+    def __init__(self, basis: Basis, numbers: Mapping[bytes, int] | None = None) -> None:
         self.basis = basis
         self.views: dict[str, View] = {}
         self.loose: tuple[int, ...] = ()
         """The first numbers of the small rows at the end of the log, which want merging."""
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[bytes, int] = dict(numbers or {})
         self._unread: list[tuple[int, bytes]] = []
         self._known_end = 0
         self._lock = threading.Lock()
