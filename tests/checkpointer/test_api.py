@@ -21,6 +21,7 @@ ASYNC_METHODS = sorted(
 )
 PUBLIC = [
     "ANY_USER",
+    "AutoCleanup",
     "BackgroundStatus",
     "BaseCheckpointer",
     "BlockingCallError",

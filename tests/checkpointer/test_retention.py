@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -111,31 +112,31 @@ def test_a_dry_run_says_the_same_as_the_cleanup_that_follows(store, clock, polic
 def test_a_cleanup_of_very_many_checkpoints_goes_in_steps_and_counts_all(store, monkeypatch):
     monkeypatch.setattr("clew.checkpointer.cleaning.MOST_REMOVED", 7)
     monkeypatch.setattr("clew.checkpointer.sweeping.BODIES", 10)
-    spies = []
-    checkpointer = store.open(lambda storage: spies.append(SpyStorage(storage)) or spies[0])
+    checkpointer = store.open(SpyStorage)
+    spy: Any = checkpointer.storage
     fill(checkpointer, "t", 60)
     dry = checkpointer.cleanup(RetentionPolicy(max_history=2), dry_run=True)
-    spies[0].commits.clear()
+    spy.commits.clear()
     report = checkpointer.cleanup(RetentionPolicy(max_history=2))
-    assert max(len(commit.remove.checkpoints) for commit in spies[0].commits) == 7
+    assert max(len(commit.remove.checkpoints) for commit in spy.commits) == 7
     assert (report.checkpoints, report.bytes, report.values) == (58, dry.bytes, dry.values)
     assert numbers(checkpointer) == [58, 59]
     assert checkpointer.verify().ok
 
 
 def test_threads_that_the_policy_can_not_touch_are_not_read(store, clock):
-    spies = []
-    checkpointer = store.open(lambda storage: spies.append(SpyStorage(storage)) or spies[0], clock=clock)
+    checkpointer = store.open(SpyStorage, clock=clock)
+    spy: Any = checkpointer.storage
     for number in range(40):
         fill(checkpointer, f"t{number}", 3, 40)
-    spies[0].reads = 0
+    spy.reads = 0
     for policy in (
         RetentionPolicy(max_history=3),
         RetentionPolicy(max_age=timedelta(days=1)),
         RetentionPolicy(max_bytes=1 << 20),
     ):
         assert checkpointer.cleanup(policy).threads == 0
-    assert spies[0].reads == 6
+    assert spy.reads == 6
 
 
 def test_many_threads_are_cleaned_up_page_by_page(store, monkeypatch):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from clew.checkpointer.autocleanup import AutoCleanup
 from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
 from clew.checkpointer.cache import StateCache, Version
 from clew.clock import SYSTEM_CLOCK, Clock
@@ -52,6 +53,7 @@ class Core:
         cache_ttl: float = 86400,
         retry_for: float = 15.0,
         retention: RetentionPolicy | None = None,
+        cleanup_interval: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
@@ -68,6 +70,8 @@ class Core:
                 raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")
         if retention is not None and not isinstance(retention, RetentionPolicy):
             raise ConfigError(f"retention must be a clew.RetentionPolicy, not {type(retention).__name__}")
+        self._auto_cleanup: AutoCleanup | None = None
+        self._cleanup_interval = cleanup_interval
         self._storage = storage
         self._retention = retention
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
@@ -78,6 +82,10 @@ class Core:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start what goes on by itself."""
 
     async def _try(self, call: Callable[[], Awaitable[R]]) -> R:
         """The result of `call`, tried again with growing pauses while the storage fails in a way that may pass."""

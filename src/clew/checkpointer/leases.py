@@ -46,6 +46,8 @@ class Lease:
         self._ttl = ttl
         self._wait = wait
         self.holder = checked_text("holder", holder) if holder else f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self.linger = 0.0
+        """For how many seconds the turn stays taken when the block has ended."""
         self._record: LeaseRecord | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
@@ -73,7 +75,7 @@ class Lease:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._ask(0)
+        await self._ask(self.linger)
 
     def __enter__(self) -> Self:
         self._run(self._take())
@@ -90,7 +92,7 @@ class Lease:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
-        self._run(self._ask(0))
+        self._run(self._ask(self.linger))
 
     async def _take(self) -> None:
         deadline = self._core._clock.monotonic() + self._wait

@@ -108,6 +108,7 @@ URL_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "max_index_bytes": int,
     "max_state_bytes": int,
     "retry_for": float,
+    "cleanup_interval": float,
 }
 """Options that may stand in a URL, and how they are read there."""
 _SCHEMES: Final[dict[str, Callable[[str, dict[str, Any]], BaseCheckpointer]]] = {
