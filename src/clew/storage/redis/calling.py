@@ -107,6 +107,11 @@ class Caller:
             raise answer
         return answer
 
+    async def scan(self, node: Node, pattern: bytes, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """Some of a server's keys that look like `pattern`, and the cursor to go on with; that is 0 at the end."""
+        cursor, found = await self.command_on(node, "SCAN", cursor, "MATCH", pattern, "COUNT", count)
+        return int(cursor), found
+
     async def again(
         self,
         script: Script,

@@ -125,7 +125,7 @@ class JournalContract(ContractPart):
         journaling.refused(commit(messages=[message("m")], after=After("a")), StaleBasisError)
         journaling.apply(commit(commit_id="b", messages=[message("m")], after=After(None)))
         for way in ({"messages": [message("n")]}, {"remove": Removal(messages=("m",))}):
-            journaling.apply(commit(**way))  # type: ignore[arg-type]
+            journaling.apply(commit(**way))
             journaling.refused(commit(messages=[message("m")], after=After("b")), StaleBasisError)
             journaling.apply(commit(commit_id="b" + str(way), messages=[message("m")], after=After(None)))
 
