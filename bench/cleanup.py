@@ -1,4 +1,4 @@
-"""How fast old checkpoints go: `python -m bench.cleanup --on sqlite --checkpoints 1000000`, with a bar while it fills and cleans."""
+"""How fast old checkpoints go: `python -m bench.cleanup --on sqlite --checkpoints 1000000`, with a bar while it goes on."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ class Watched(StorageWrapper):
         if query.thread_id is None:
             self.listed.release()
             if self.capabilities.suspends:
-                while not self.gate.is_set():
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(self.gate.wait)
             else:
                 self.gate.wait()
         return await super().threads(query)
@@ -103,9 +102,11 @@ def test_it_is_an_option_of_connect(tmp_path):
     with clew.connect(url) as before:
         fill(before)
     with clew.connect(url, retention=KEEP_ONE, cleanup_interval=3600) as checkpointer:
-        assert settled(checkpointer._auto_cleanup).runs == 1
+        auto = checkpointer._auto_cleanup
+        assert auto is not None
+        assert settled(auto).runs == 1
         assert checkpointer.size("t") == 1
-        assert checkpointer.status().cleanup == checkpointer._auto_cleanup.status
+        assert checkpointer.status().cleanup == auto.status
     with pytest.raises(clew.ConfigError, match="policy"):
         clew.connect(url, cleanup_interval=3600)
     assert clew.connect(url).status().cleanup is None

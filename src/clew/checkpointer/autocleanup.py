@@ -124,7 +124,7 @@ class AutoCleanup:
             self._clean()
         except LeaseError as error:
             self.status = replace(self.status, skipped=self.status.skipped + 1)
-            left = (error.expires_at - self._checkpointer._clock.now()).total_seconds()
+            left: float = (error.expires_at - self._checkpointer._clock.now()).total_seconds()
             return min(max(left, 0.01), self._interval)
         except (_Stopping, CancelledError):
             return None

@@ -8,6 +8,7 @@ from typing import Self
 
 from clew.checkpointer.attachments import AttachmentMethods
 from clew.checkpointer.autocleanup import AutoCleanup
+from clew.checkpointer.background import SettledStorage
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.cleaning import CleanupMethods
 from clew.checkpointer.copying import CopyMethods
@@ -48,7 +49,7 @@ class BaseCheckpointer(
     @property
     def storage(self) -> Storage:
         """Where everything is kept."""
-        return self._storage
+        return self._storage.inner if isinstance(self._storage, SettledStorage) else self._storage
 
     async def asetup(self) -> None:
         """Make the store ready. Idempotent, safe in many processes at once, and done by itself on first use."""

@@ -7,11 +7,12 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
 from clew.checkpointer.autocleanup import AutoCleanup
+from clew.checkpointer.background import Background, SettledStorage
 from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
 from clew.checkpointer.cache import StateCache, Version
 from clew.clock import SYSTEM_CLOCK, Clock
@@ -29,6 +30,7 @@ from clew.storage.offload import pause
 from clew.storage.protocol import StaleBasisError, Storage
 
 R = TypeVar("R")
+Durability = Literal["sync", "background"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.04, 1.0
 """Seconds between tries, doubled each time, when the storage says that trying again may help."""
@@ -54,6 +56,9 @@ class Core:
         retry_for: float = 15.0,
         retention: RetentionPolicy | None = None,
         cleanup_interval: float | None = None,
+        durability: Durability = "sync",
+        max_background: int = 1000,
+        max_background_bytes: int = 64 << 20,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
@@ -72,7 +77,7 @@ class Core:
             raise ConfigError(f"retention must be a clew.RetentionPolicy, not {type(retention).__name__}")
         self._auto_cleanup: AutoCleanup | None = None
         self._cleanup_interval = cleanup_interval
-        self._storage = storage
+        self._storage: Storage = storage
         self._retention = retention
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
         self._indexes = IndexCache(max_index_bytes)
@@ -82,7 +87,18 @@ class Core:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
+        self._background = self._made_background(durability, max_background, max_background_bytes)
+        if self._background is not None:
+            self._storage = SettledStorage(storage, self._background)
         self._begin()
+
+    def _made_background(self, durability: Durability, max_saves: int, max_bytes: int) -> Background | None:
+        if durability not in ("sync", "background"):
+            raise ConfigError(f'durability must be "sync" or "background", not {durability!r:.60}')
+        if durability == "sync":
+            return None
+        runner = self._runner if isinstance(self._runner, LoopRunner) else LoopRunner()
+        return Background(runner, max_saves=max_saves, max_bytes=max_bytes, tasks=self._tasks)
 
     def _begin(self) -> None:
         """Start what goes on by itself."""

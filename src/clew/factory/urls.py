@@ -109,6 +109,9 @@ URL_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "max_state_bytes": int,
     "retry_for": float,
     "cleanup_interval": float,
+    "durability": str,
+    "max_background": int,
+    "max_background_bytes": int,
 }
 """Options that may stand in a URL, and how they are read there."""
 _SCHEMES: Final[dict[str, Callable[[str, dict[str, Any]], BaseCheckpointer]]] = {

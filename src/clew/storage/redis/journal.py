@@ -209,7 +209,9 @@ async def look_at(caller: Caller, keys: Keys, names: Iterable[str]) -> dict[str,
     for start in range(0, len(every), _ASKED_AT_ONCE):
         some = every[start : start + _ASKED_AT_ONCE]
         answers = await caller.call_all([(ENTRIES, keys.thread(name), (0,)) for name in some])
-        found |= {name: (answer[0], answer[1], answer[2]) for name, answer in zip(some, answers, strict=True) if answer[0]}
+        found |= {
+            name: (answer[0], answer[1], answer[2]) for name, answer in zip(some, answers, strict=True) if answer[0]
+        }
     return found
 
 
