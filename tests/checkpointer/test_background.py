@@ -154,8 +154,8 @@ def test_bytes_bound_the_queue_too_and_one_large_save_goes_through(store):
     "options",
     [
         {"durability": "fast"},
-        {"durability": "background", "max_background": 0},
-        {"durability": "background", "max_background_bytes": 0.5},
+        {"durability": "background", "max_background": -1},
+        {"durability": "background", "max_background_bytes": "many"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options):
@@ -372,3 +372,34 @@ def test_a_child_process_begins_with_nothing_accepted(sqlite):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert checkpointer.get_state("t") == {"n": "child"}
+
+
+def test_a_list_waits_for_what_was_accepted_before_it_and_not_for_ever(store):
+    async def go():
+        checkpointer = store.open(durability="background")
+        listed = asyncio.Event()
+
+        async def write(name):
+            number = 0
+            while not listed.is_set():
+                number += 1
+                await checkpointer.aput_state(name, {"n": number})
+
+        writers = [asyncio.ensure_future(write(f"t{each}")) for each in range(4)]
+        await asyncio.sleep(0)
+        for _ in range(3):
+            assert (await asyncio.wait_for(checkpointer.astats(), 20)).total_checkpoints > 0
+        listed.set()
+        await asyncio.gather(*writers)
+        await checkpointer.arelease()
+
+    run(go())
+
+
+def test_nothing_is_accepted_after_the_release(store):
+    checkpointer = store.open(durability="background")
+    checkpointer.put_state("t", 1)
+    checkpointer.release()
+    with pytest.raises(clew.StorageError, match="released"):
+        checkpointer.put_state("t", 2)
+    checkpointer.release()

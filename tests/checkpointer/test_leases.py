@@ -304,7 +304,10 @@ def test_a_turn_that_can_not_be_given_back_hides_nothing(store):
     faulty = FaultyStorage(store.storage(), lambda kind: None)
     checkpointer = clew.BaseCheckpointer(faulty, retry_for=0)
     store.opened.append(checkpointer)
-    with pytest.raises(ZeroDivisionError), checkpointer.lease("t", ttl=60):
+
+    def fail() -> None:
         faulty._plan = lambda kind: "before apply"
         raise ZeroDivisionError
-    faulty._plan = lambda kind: None
+
+    with pytest.raises(ZeroDivisionError), checkpointer.lease("t", ttl=60):
+        fail()

@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from clew.errors import ClewError, ConfigError, LeaseError
+from clew.errors import ConfigError, LeaseError
 from clew.model.config import ANY_USER
 from clew.model.reports import CleanupReport
 from clew.model.retention import RetentionPolicy
@@ -128,8 +128,6 @@ class AutoCleanup:
             return min(max(left, 0.01), self._interval)
         except (_Stopping, CancelledError):
             return None
-        except ClewError as error:
-            self._failed(error)
         except Exception as error:  # The edge of this thread: nobody else would hear of it.
             self._failed(error)
         return None

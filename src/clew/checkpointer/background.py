@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from clew.checkpointer.blocking import LoopRunner
-from clew.errors import ClewError, ConfigError
+from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
 from clew.model.queries import (
@@ -38,6 +38,9 @@ from clew.model.status import BackgroundStatus, Status
 from clew.storage.offload import inline
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import StorageWrapper
+
+EXIT_PATIENCE = 60.0
+"""For how many seconds the end of the process waits for what was accepted."""
 
 _log = logging.getLogger("clew")
 _saving: ContextVar[bool] = ContextVar("clew_saving_in_background", default=False)
@@ -60,19 +63,16 @@ class Background:
     def __init__(
         self, runner: LoopRunner, *, max_saves: int, max_bytes: int, tasks: Iterable[asyncio.Task[None]]
     ) -> None:
-        for name, bound in (("max_background", max_saves), ("max_background_bytes", max_bytes)):
-            if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
-                raise ConfigError(f"{name} must be a whole number, 1 or more; got {bound!r:.60}")
         self._runner = runner
         self._max_saves, self._max_bytes = max_saves, max_bytes
         self._tasks = tasks
-        self._lock = threading.Lock()
-        self._begin_anew()
+        self._closed = False
+        self.begin_anew()
         _everywhere.add(self)
 
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
         """Nothing waits: at first, and in a child process, whose parent saves what it accepted."""
-        self._pid = os.getpid()
+        self._lock = threading.Lock()
         self._pending: dict[_Save, None] = {}
         self._last: dict[str, _Save] = {}
         self._bytes = self._failed = 0
@@ -90,9 +90,9 @@ class Background:
 
         Raises the error of an earlier save of the thread.
         """
-        if self._pid != os.getpid():
-            self._begin_anew()
         while True:
+            if self._closed:
+                raise StorageError("the checkpointer was released; make a new one")
             await self.raise_for(thread_id)
             with self._lock:
                 oldest = next(iter(self._pending), None)
@@ -114,15 +114,13 @@ class Background:
             if save.before is not None:
                 await _wait(save.before.done)
             if save.thread_id in self._errors:
-                self._note(save, "given up, because one before it failed")
+                self._failed += 1
             else:
                 await work()
         except Exception as error:  # The edge of the queue: it is kept for the thread's next call.
+            self._failed += 1
+            self._last_error = f"thread {save.thread_id!r}: {str(error) or type(error).__name__}"
             self._errors[save.thread_id] = error
-            self._note(save, str(error) or type(error).__name__)
-        except BaseException:
-            self._note(save, "its event loop was stopped")
-            raise
         finally:
             with self._lock:
                 del self._pending[save]
@@ -132,29 +130,21 @@ class Background:
                 save.before = None
             save.done.set_result(None)
 
-    def _note(self, save: _Save, problem: str) -> None:
-        with self._lock:
-            self._failed += 1
-            if save.thread_id not in self._errors or self._last_error is None or "given up" not in problem:
-                self._last_error = f"thread {save.thread_id!r}: {problem}"
-
     async def finished(self, thread_id: str | None = None) -> None:
-        """Wait until what was accepted of the thread, or of all, is through."""
-        if _saving.get() or self._pid != os.getpid():
+        """Wait until what was accepted of the thread, or of all, is through: up to now, however much comes meanwhile."""
+        if not self._pending or _saving.get():
             return
-        while True:
-            with self._lock:
-                save = next(reversed(self._pending), None) if thread_id is None else self._last.get(thread_id)
-            if save is None:
-                return
-            await _wait(save.done)
+        with self._lock:
+            last = self._last.get(thread_id) if thread_id is not None else None
+            waiting = list(self._pending) if thread_id is None else [last]
+        for save in waiting:
+            if save is not None:
+                await _wait(save.done)
 
     async def settled(self, thread_id: str | None = None) -> None:
         """The same; then raise the error of a save of the thread, or of any, that nobody has been told of."""
-        if _saving.get():
-            return
         await self.finished(thread_id)
-        if self._errors:
+        if self._errors and not _saving.get():
             await self.raise_for(thread_id)
 
     async def raise_for(self, thread_id: str | None) -> None:
@@ -173,8 +163,10 @@ class Background:
 
     async def drain(self) -> None:
         """Wait until everything that was accepted is through, and what was begun beside it."""
-        await self.finished()
-        await _wait(self._runner.start(self._tidied()))
+        if not self._closed:
+            self._closed = True
+            await self.finished()
+            await _wait(self._runner.start(self._tidied()))
 
     def close(self) -> None:
         """Let go of the loop, unless the caller runs on it and does so itself."""
@@ -187,12 +179,12 @@ class Background:
         await asyncio.gather(*mine, return_exceptions=True)
 
     def finish(self) -> None:
-        """At the end of the process: wait for what was accepted, and say what was lost."""
-        if self._pid == os.getpid():
-            for save in list(self._pending):
-                save.done.result()
-            for thread_id, error in self._errors.items():
-                _log.error("a save of thread %r, accepted in the background, was lost: %s", thread_id, error)
+        """At the end of the process: wait for what was accepted, but not for ever, and say what was lost."""
+        concurrent.futures.wait([save.done for save in list(self._pending)], timeout=EXIT_PATIENCE)
+        if self._pending:
+            _log.error("%d saves, accepted in the background, were not written before the end", len(self._pending))
+        for thread_id, error in self._errors.items():
+            _log.error("a save of thread %r, accepted in the background, was lost: %s", thread_id, error)
 
 
 async def _wait(done: concurrent.futures.Future[None]) -> None:
@@ -263,6 +255,15 @@ class SettledStorage(StorageWrapper):
 
 
 _everywhere: weakref.WeakSet[Background] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in _everywhere:
+        each.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _finish_all() -> None:

@@ -70,6 +70,8 @@ class Core:
             ("max_cached_threads", max_cached_threads),
             ("cache_ttl", cache_ttl),
             ("retry_for", retry_for),
+            ("max_background", max_background),
+            ("max_background_bytes", max_background_bytes),
         ):
             if isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound < 0:
                 raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")

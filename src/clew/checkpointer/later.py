@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -26,25 +27,28 @@ class Later(Saving):
         packed = self._codec.packed(state)
         encode = partial(self._codec.encode_packed, packed, namespace=address.namespace)
         at = self._clock.now()
-        return await self._put_off(address, packed.size, partial(self._save, address, encode, new, at=at, **more))
+        return await self._put_off(address, packed.size, at, partial(self._save, address, encode, new, at=at, **more))
 
     async def _update_state(
-        self, address: Address, changes: Mapping[str, Any], update: Callable[[Mapping[str, Any]], Awaitable[Applied]]
+        self, address: Address, changes: Mapping[str, Any], update: Callable[..., Awaitable[Applied]]
     ) -> Applied:
         """Do `update` with `changes`."""
+        at = self._clock.now()
         if self._background is None:
-            return await update(changes)
+            return await update(changes, at=at)
         captured, size = self._codec.snapshot(changes)
-        return await self._put_off(address, size, partial(update, captured))
+        return await self._put_off(address, size, at, partial(update, captured, at=at))
 
     async def _apply_small(self, address: Address, commit: Commit, size: int) -> None:
         """Apply a commit that brings `size` bytes and no values."""
         if self._background is None:
             await self._apply_plain(commit)
         else:
-            await self._put_off(address, size, partial(self._apply_plain, commit))
+            await self._put_off(address, size, commit.at, partial(self._apply_plain, commit))
 
-    async def _put_off(self, address: Address, size: int, work: Callable[[], Awaitable[object]]) -> Applied:
+    async def _put_off(
+        self, address: Address, size: int, at: datetime, work: Callable[[], Awaitable[object]]
+    ) -> Applied:
         assert self._background is not None
         await self._background.put(address.thread_id, size, work)
-        return Applied(basis=None, parent_id=address.checkpoint_id, created_at=self._clock.now())
+        return Applied(basis=None, parent_id=address.checkpoint_id, created_at=at)

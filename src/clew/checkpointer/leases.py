@@ -34,7 +34,8 @@ class Lease:
     """The turn in a thread, held inside `async with` or `with`, and renewed until the block ends.
 
     What the block's task saves to the thread carries the lease's `token`, and the storage refuses it with LeaseError once
-    somebody else has had the turn. `lost` says so without a save. Waiting for the turn ends with LeaseError after `wait` seconds.
+    somebody else has had the turn; `lost` says so without a save. Waiting for the turn ends with LeaseError after `wait`
+    seconds.
     """
 
     def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:

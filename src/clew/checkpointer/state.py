@@ -96,9 +96,9 @@ class StateMethods(Finding):
         )
         records = message_records(self._codec, messages, None, address.run_id)
         commit_id = None if new_id is None else ids.new_id()
-        update = partial(self._update, address, new=new, messages=records, commit_id=commit_id, at=self._clock.now())
+        update = partial(self._update, address, new=new, messages=records, commit_id=commit_id)
         if address.checkpoint_id and new.on_conflict == "reject":
-            applied = await update(changes)
+            applied = await update(changes, at=self._clock.now())
         else:
             applied = await self._update_state(address, changes, update)
         return self._checkpoint(address, new, applied, NOT_LOADED)
