@@ -85,7 +85,10 @@ class Removal(Struct, frozen=True, kw_only=True):
 
 
 class Begin(Struct, frozen=True, kw_only=True):
-    """What a thread is known by, if the commit creates it: instead of what the store would draw."""
+    """What a thread is known by, if the commit creates it: instead of what the store would draw.
+
+    `incarnation` is at most 20 bytes long, as `clew.ids.new_id` makes them.
+    """
 
     incarnation: str
     epoch: int = 0

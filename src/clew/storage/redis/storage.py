@@ -226,7 +226,7 @@ class RedisStorage:
         return await list_threads((await self._session()).caller, self._keys, query)
 
     async def journal(self, query: JournalQuery) -> JournalPage:
-        """With more than 500 threads that have entries, `count` may be a second old."""
+        """With hundreds of threads that have or just had entries, `count` may be some seconds old."""
         return await (await self._session()).journal.page(query)
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:

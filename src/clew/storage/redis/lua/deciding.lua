@@ -94,7 +94,7 @@ if t then
   if not open_to(t.owner, user) then return refuse('owner', t.owner) end
   if call('ZSCORE', key, 'r' .. commit_id) or (existing and existing.own and existing.id == commit_id) then
     local listing = 0
-    if entry ~= '' and newest_entry() then
+    if entry ~= '' and count_entries() > 0 then
       -- Whoever entered it may have died before the index had it.
       local _, _, known = read_mark()
       listing = known
