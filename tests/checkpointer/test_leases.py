@@ -235,7 +235,7 @@ def test_a_holder_that_was_stopped_for_longer_than_its_ttl_can_not_write_and_not
     checkpointer = shared.open()
     with start(HOLDER, shared.url, way) as process:
         assert process.stdout.readline() == "held, lost: False\n"
-        with pytest.raises(clew.LeaseError, match="held by the late one since"), checkpointer.lease("t", wait=1):
+        with pytest.raises(clew.LeaseError, match="held by the late one since"), checkpointer.lease("t", wait=0.8):
             # Renewed while it is held: longer than its ttl.
             pass
         process.send_signal(signal.SIGSTOP)
@@ -264,18 +264,18 @@ def test_processes_take_turns_and_none_is_lost(shared):
     script = """
 import sys, clew
 checkpointer = clew.connect(sys.argv[1])
-for _ in range(10):
+for _ in range(6):
     with checkpointer.lease("t", ttl=10, wait=60):
         # Read, think, write: lost updates, if two did it at once.
         count = (checkpointer.get_state("t") or {"n": 0})["n"]
         checkpointer.put_state("t", {"n": count + 1})
 checkpointer.release()
 """
-    workers = [start(script, shared.url) for _ in range(3)]
+    workers = [start(script, shared.url) for _ in range(2)]
     for worker in workers:
         with worker:
             assert worker.wait(60) == 0
-    assert shared.open().get_state("t") == {"n": 30}
+    assert shared.open().get_state("t") == {"n": 12}
 
 
 def test_a_holder_that_renews_too_late_knows_that_it_lost_the_turn_though_nobody_took_it(store, clock):
