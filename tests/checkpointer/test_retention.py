@@ -14,6 +14,7 @@ import clew
 from clew import RetentionPolicy
 from clew.model.commit import ThreadFields
 from clew.model.config import read_config
+from clew.storage.locking import LockingStorage
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.checkpointer.support import PostgresStore, RedisStore, SpyStorage, at, run, text
 
@@ -193,6 +194,15 @@ def test_writers_at_work_lose_nothing_to_a_cleanup(store):
         await fresh.arelease()
 
     run(go())
+
+
+def test_a_thread_whose_turn_somebody_has_waits_for_the_next_time_where_every_write_takes_a_turn(store):
+    locking = store.open(lambda storage: LockingStorage(storage, timeout=0.01, expiry=30))
+    for name in ("held", "free"):
+        fill(locking, name, 3)
+    with store.open().lease("held"):
+        assert locking.cleanup(RetentionPolicy(max_history=1)).checkpoints == 2
+    assert locking.cleanup(RetentionPolicy(max_history=1)).checkpoints == 2
 
 
 # Whose policy

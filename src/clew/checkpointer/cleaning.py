@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.records import described_policy
 from clew.checkpointer.sweeping import ATTEMPTS, Sweeping
-from clew.errors import ConfigError, ConflictError, CorruptRecordError
+from clew.errors import ConfigError, ConflictError, CorruptRecordError, LeaseError
 from clew.model.commit import Removal
 from clew.model.config import ANY_USER, Config
 from clew.model.queries import AttachmentQuery, ValuePage
@@ -99,12 +99,18 @@ class CleanupMethods(Sweeping):
                 break
             try:
                 removed += await self._let_go(record, plan, values=attempts < ATTEMPTS)
+            except LeaseError:
+                # Somebody has its turn, and the storage gives way to nobody without one: next time.
+                break
             except ConflictError:
                 # Written to since, or tidied up by another: look again. A thread that is never quiet keeps its values for now.
                 attempts += 1
+                if attempts > ATTEMPTS:
+                    break
                 continue
             size = await self._size_now(record)
-            if len(plan.going) <= MOST_REMOVED and size <= (size if policy.max_bytes is None else policy.max_bytes):
+            fits = policy.max_bytes is None or size <= policy.max_bytes
+            if fits and len(plan.going) <= MOST_REMOVED:
                 break
         if removed:
             if not sweep.dry_run:

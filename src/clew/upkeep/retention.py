@@ -43,7 +43,10 @@ class Held(Struct, frozen=True, kw_only=True):
 
 
 def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> bool:
-    """Whether `policy` may let anything of the thread go, by what its own record tells: most threads are not read further."""
+    """Whether `policy` may let anything of the thread go, by what its own record tells: most threads are not read further.
+
+    A fork's first checkpoint may be older than its thread; it is found once the thread is old, too.
+    """
     if record.checkpoint_count < 2:
         return False
     if policy.max_history is not None and record.checkpoint_count > policy.max_history:
