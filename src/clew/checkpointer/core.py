@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from clew.checkpointer.autocleanup import AutoCleanup
 from clew.checkpointer.background import Background, SettledStorage
 from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
-from clew.checkpointer.cache import StateCache, Version
+from clew.checkpointer.cache import SharedStateCache, StateCache, Version, Volatile
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.index import IndexCache, ThreadIndex
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
@@ -26,6 +26,7 @@ from clew.model.message import folded
 from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
 from clew.model.retention import RetentionPolicy
+from clew.storage.cached import hot_tier
 from clew.storage.offload import pause
 from clew.storage.protocol import StaleBasisError, Storage
 
@@ -34,6 +35,8 @@ Durability = Literal["sync", "background"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.04, 1.0
 """Seconds between tries, doubled each time, when the storage says that trying again may help."""
+MAX_CACHED_THREADS, CACHE_TTL = 1000, 86400
+"""How many threads a cache keeps, and for how many seconds, if nobody says otherwise."""
 MAX_LIMIT = (1 << 31) - 1
 """More than any store is asked for at once, and less than any storage's integers."""
 STALE_ATTEMPTS = 1000
@@ -51,8 +54,8 @@ class Core:
         state_type: type | None = None,
         max_state_bytes: int = 256 << 20,
         max_index_bytes: int = 64 << 20,
-        max_cached_threads: int = 1000,
-        cache_ttl: float = 86400,
+        max_cached_threads: int = MAX_CACHED_THREADS,
+        cache_ttl: float = CACHE_TTL,
         retry_for: float = 15.0,
         retention: RetentionPolicy | None = None,
         cleanup_interval: float | None = None,
@@ -83,7 +86,9 @@ class Core:
         self._retention = retention
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
         self._indexes = IndexCache(max_index_bytes)
-        self._cache = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
+        own = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
+        shared = hot_tier(storage)
+        self._cache: Volatile = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)
         self._seen = _Seen()
         self._retry_for = retry_for
         self._clock = clock

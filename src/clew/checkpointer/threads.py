@@ -121,15 +121,16 @@ class ThreadMethods(Saving):
     delete_thread = blocking(adelete_thread)
 
     async def aput_state_cache(self, config: Config | str, state: Any) -> None:
-        """Keep `state` in this process for the running execution. It is not durable, and the next save outdates it."""
+        """Keep `state` for the running execution: in the cache that the checkpointer has, else in this process. It is not
+        durable, and the next save outdates it."""
         address = read_config(config)
         packed = self._codec.pack(state, name="state")
-        self._cache.put(_cache_key(address), packed, await self._version(address))
+        await self._cache.put(_cache_key(address), packed, await self._version(address))
 
     async def aget_state_cache(self, config: Config | str) -> Any:
         """The cached state, or `None` if there is none, it is too old, or the thread was saved since by any process."""
         address = read_config(config)
-        packed = self._cache.get(_cache_key(address), await self._version(address))
+        packed = await self._cache.get(_cache_key(address), await self._version(address))
         return None if packed is None else self._codec.unpack(packed)
 
     async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
@@ -139,9 +140,11 @@ class ThreadMethods(Saving):
         warmed = 0
         for record in records:
             config = {"thread_id": record.thread_id, "user_id": record.user_id}
-            loaded = await self._load(read_config(config))
-            if loaded is not None:
-                await self.aput_state_cache(config, loaded[1])
+            address = read_config(config)
+            # With its values, also if this process knows them: the cache of all may not.
+            page = await self._page(address, detail="state")
+            if page.checkpoints:
+                await self.aput_state_cache(config, self._loaded(address, page)[1])
                 warmed += 1
         return warmed
 
