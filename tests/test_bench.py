@@ -19,6 +19,7 @@ NAMES = {
     "savers": "savers at once",
     "load": "loading the head",
     "lists": "threads",
+    "cleanup": "cleanup",
 }
 
 

@@ -18,7 +18,7 @@ from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
 from clew.storage.redis import RedisStorage
 from clew.storage.sqlite import SQLiteStorage
-from clew.testing import DurableStorageContract, FaultyStorage, StorageContract, script
+from clew.testing import DurableStorageContract, FaultyStorage, RetryingStorage, StorageContract, script
 from clew.testing.contract.checkpoints import CheckpointContract
 from clew.testing.contract.concurrency import ConcurrencyContract
 from clew.testing.contract.forks import ForkContract
@@ -26,7 +26,7 @@ from clew.testing.contract.removal import RemovalContract
 from clew.testing.contract.values import ValueContract
 from clew.testing.machine import CI, storage_machine
 from clew.testing.servers import shared_postgres, shared_redis
-from tests.storage.test_contract_faulty import FaultyContract, retried
+from tests.storage.test_contract_faulty import PLANS, FaultyContract
 from tests.storage.test_contract_postgres import PostgresContract, drop, schema_of
 from tests.storage.test_contract_redis import clean
 
@@ -83,20 +83,13 @@ class TestLockedAndCached(CheckpointContract, ValueContract, RemovalContract, Fo
 
 
 class TestCachedAndFaulty(FaultyContract):
-    """The cold storage loses answers."""
+    """The cold storage fails and loses answers, and whoever is above the cache tries again."""
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        return cached(retried(MemoryStorage(), self.chosen))
+        return RetryingStorage(cached(FaultyStorage(MemoryStorage(), PLANS[self.chosen]())), attempts=1000)
 
 
-class TestFaultyAndCached(FaultyContract):
-    """Whoever is above tries again, and what is cached was done twice."""
-
-    def make_storage(self, tmp_path: Path) -> Storage:
-        return retried(cached(MemoryStorage()), self.chosen)
-
-
-class TestFaultyHotTier(StorageContract):
+class TestFaultyHotTier(StatesContract):
     """The hot storage fails every third time, and stays away for a while each time: nobody notices."""
 
     def make_storage(self, tmp_path: Path) -> Storage:

@@ -32,6 +32,10 @@ URL_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "max_index_bytes": int,
     "max_state_bytes": int,
     "retry_for": float,
+    "cleanup_interval": float,
+    "durability": str,
+    "max_background": int,
+    "max_background_bytes": int,
 }
 """Options that may stand in a URL, and how they are read there."""
 

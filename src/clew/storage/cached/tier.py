@@ -35,6 +35,7 @@ TIDY_FROM: Final = 32
 """So many entries that are small or superfluous are put together into one by whoever reads them."""
 OWED: Final = 10_000
 """How many threads to take away are remembered while the hot storage does not answer."""
+_AT_ONCE: Final = 256
 _TROUBLE: Final = (ClewError, TimeoutError, ValueError, LookupError, ArithmeticError, struct.error)
 """What a storage raises that is away, and what it may raise on what others have put there."""
 
@@ -351,8 +352,9 @@ class HotTier:
         if await self._call(self._answers, self._timeout) is None:
             return
         owed, self._owed = list(self._owed), OrderedDict()
-        commits = [entries.drop_commit(thread_id, self._clock.now()) for thread_id in owed]
-        await self._write([Write(commit) for commit in commits])
+        for start in range(0, len(owed), _AT_ONCE):
+            some = owed[start : start + _AT_ONCE]
+            await self._write([Write(entries.drop_commit(thread_id, self._clock.now())) for thread_id in some])
 
     async def _answers(self) -> bool:
         await self._hot.ping()
