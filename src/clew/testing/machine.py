@@ -22,7 +22,7 @@ from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
 from clew.model.commit import After, Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER
-from clew.model.queries import Totals
+from clew.model.queries import JournalQuery, Totals
 from clew.model.records import Basis, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import StaleBasisError, Storage
@@ -336,12 +336,14 @@ class StorageMachine(RuleBasedStateMachine):
 
     def compare_journals(self, query: dict[str, Any]) -> None:
         """Only the order within a thread is promised."""
-        expected, found = (_by_thread(store.journal(**{"limit": _ALL, **query})) for store in (self.model, self.real))
+        asked = JournalQuery(**{"limit": _ALL, **query})
+        pages = [store.run(store.storage.journal(asked)) for store in (self.model, self.real)]
+        expected, found = (_by_thread(page.entries) for page in pages)
         assert found == [
             replace(wanted, position=each.position, incarnation=self.incarnations.get(wanted.incarnation or ""))
             for wanted, each in zip(expected, found, strict=True)
         ]
-        assert self.real.journal_count() == self.model.journal_count()
+        assert pages[1].count == pages[0].count
 
     def without_names(self, everything: dict[str, Any]) -> dict[str, Any]:
         """`everything` without what may differ: incarnations, and what copies in forks make different."""
@@ -401,7 +403,7 @@ class StorageMachine(RuleBasedStateMachine):
         return {name: total if self.shares else dataclasses.replace(total, bytes=0) for name, total in found.items()}
 
 
-def _by_thread(entries: list[JournalEntry]) -> list[JournalEntry]:
+def _by_thread(entries: Sequence[JournalEntry]) -> list[JournalEntry]:
     return sorted(entries, key=lambda each: each.thread_id)
 
 
