@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis as primary and secondary: killed, stopped and cut off while writers work."""
+"""PostgreSQL and Redis as primary and secondary: killed, hanging and cut off while writers work."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ async def until(done, seconds=40.0):
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("way", ["killed", "stopped", "cut off"])
-@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("mode", "way"), [("sync", "killed"), ("async", "killed"), ("async", "cut off"), ("sync", "hanging")]
+)
 def test_nothing_acknowledged_is_lost_when_the_primary_goes_and_comes_back(servers, mode, way):
     postgres, redis = servers
     name = f"{mode} {way}".replace(" ", "_")
@@ -112,8 +113,9 @@ def lose(postgres, proxy, way):
     match way:
         case "killed":
             postgres.kill()
-        case "stopped":
-            postgres.pause()
+        case "hanging":
+            # Longer than a ping is waited for; what is held back has to end with the test.
+            proxy.delay(4)
         case "cut off":
             proxy.refuse()
             proxy.cut()
@@ -123,7 +125,8 @@ def restore(postgres, proxy, way):
     match way:
         case "killed":
             postgres.start()
-        case "stopped":
-            postgres.resume()
+        case "hanging":
+            proxy.accept()
+            proxy.cut()
         case "cut off":
             proxy.accept()
