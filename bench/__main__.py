@@ -21,7 +21,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.table import Table
 
 import clew
-from bench import servers, sqlite
+from bench import cached, servers, sqlite
 from bench.figure import Figure, Report
 
 Workload = Callable[[Path, bool, Report], list[Figure]]
@@ -34,6 +34,10 @@ STORAGES: dict[str, tuple[str, Mapping[str, Workload]]] = {
     "redis": (
         "Redis, appendfsync everysec, against redis-py",
         {name: partial(servers.run, "redis", name) for name in servers.WORKLOADS},
+    ),
+    "cache": (
+        "PostgreSQL with a cache, against PostgreSQL alone",
+        {name: partial(cached.run, name) for name in cached.WORKLOADS},
     ),
 }
 WORKLOADS = list(sqlite.WORKLOADS)
@@ -56,7 +60,7 @@ def main() -> int:
         found = figures.setdefault(storage, [])
         with tempfile.TemporaryDirectory() as folder, Progress(*columns, console=console, transient=True) as progress:
             report = partial(_say, progress, progress.add_task(""))
-            for name in [arguments.only] if arguments.only else WORKLOADS:
+            for name in [each for each in workloads if arguments.only in (None, each)]:
                 place = Path(folder) / name
                 place.mkdir()
                 found += workloads[name](place, arguments.quick, report)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 import clew
+from bench import cleanup
 from bench.conversation import json_bytes, messages
 from bench.figure import Figure, Report
 from bench.measure import in_turn_async
@@ -366,6 +367,14 @@ async def _fill(checkpointer: clew.BaseCheckpointer, user: str, threads: int, ch
 
 
 Workload = Callable[[Target, bool, Report], Awaitable[list[Figure]]]
+
+
+async def cleaned_up(target: Target, checkpoints: int, report: Report) -> list[Figure]:
+    """The rate at which a cleanup lets checkpoints go."""
+    async with target.running() as (url, _):
+        return await cleanup.on_store(url, checkpoints, report)
+
+
 WORKLOADS: dict[str, Workload] = {
     "bytes": lambda target, quick, report: stored_bytes(target, 40 if quick else 800, report),
     "save": lambda target, quick, report: one_save(target, 40 if quick else 800, 8 if quick else 200, report),
@@ -376,6 +385,7 @@ WORKLOADS: dict[str, Workload] = {
     "lists": lambda target, quick, report: many_threads(
         target, 20 if quick else 100, 60 if quick else 100_000, 3 if quick else 20, 8 if quick else 90, report
     ),
+    "cleanup": lambda target, quick, report: cleaned_up(target, 1_000 if quick else 50_000, report),
 }
 
 

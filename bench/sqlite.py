@@ -12,6 +12,7 @@ from typing import Any, Self
 import msgspec
 
 import clew
+from bench import cleanup
 from bench.conversation import json_bytes, messages
 from bench.figure import Figure, Report
 from bench.measure import in_turn
@@ -255,4 +256,5 @@ WORKLOADS: dict[str, Callable[[Path, bool, Report], list[Figure]]] = {
     "lists": lambda folder, quick, report: listings(
         folder, 60 if quick else 100, 2_000 if quick else 100_000, 8 if quick else 200, report
     ),
+    "cleanup": lambda folder, quick, report: cleanup.on_sqlite(folder, 1_000 if quick else 50_000, report),
 }

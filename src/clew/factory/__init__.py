@@ -2,7 +2,8 @@
 
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
 from clew.factory.distributed import DistributedCheckpointer
-from clew.factory.urls import DEFAULT_URL, URL_OPTIONS, connect
+from clew.factory.options import URL_OPTIONS
+from clew.factory.urls import DEFAULT_URL, connect
 
 __all__ = [
     "DEFAULT_URL",
