@@ -46,7 +46,6 @@ from clew.model.reports import (
     Damage,
     IndexStats,
     ResyncReport,
-    RetentionPolicy,
     Stats,
     VerifyReport,
 )

@@ -219,16 +219,19 @@ class ReplicatedStorage(StorageWrapper):
     async def _room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full: nothing is dropped, so nothing more is taken."""
         waited = 0.0
-        while self._upkeep.queued >= self._max_outbox:
+        while self._upkeep.queued >= self._limit(use):
             self._upkeep.count(use.side, (await store.journal(JournalQuery(limit=1))).count)
-            if self._upkeep.queued < self._max_outbox:
+            if self._upkeep.queued < self._limit(use):
                 break
-            if not self._warned:
+            catching_up = self._limit(use) < self._max_outbox
+            if not self._warned and not catching_up:
                 self._warned = True
                 _log.warning("the journal has %d entries: writers wait for the other store", self._upkeep.queued)
             if waited >= self._timeout:
                 raise TransientStorageError(
-                    f"{self._upkeep.queued} commits wait to be taken to the other store (max_outbox is "
+                    "the primary catches up, and is about to serve again; try again"
+                    if catching_up
+                    else f"{self._upkeep.queued} commits wait to be taken to the other store (max_outbox is "
                     f"{self._max_outbox}); see what is wrong with it: astatus() tells its last error"
                 )
             await self._workers.wake()
@@ -236,6 +239,10 @@ class ReplicatedStorage(StorageWrapper):
             waited += 0.05
         else:
             self._warned = False
+
+    def _limit(self, use: Use) -> int:
+        ceiling = self._upkeep.ceiling if use.side == "secondary" else None
+        return self._max_outbox if ceiling is None else min(ceiling, self._max_outbox)
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         async def ask(store: Storage, use: Use) -> LeaseRecord:

@@ -36,6 +36,8 @@ class Upkeep:
         self._counted: Side = "primary"
         self.queued = 0
         """About how many entries wait in the store that serves."""
+        self.ceiling: int | None = None
+        """How many of them there may be at most, while the primary catches up."""
         self.oldest: float | None = None
         """The time of the oldest of them, in seconds of the wall clock."""
 
@@ -91,11 +93,22 @@ class Upkeep:
         more, left = False, page.count
         if both and page.count and (self._what is not None or await self._has_turn(serving)):
             more, left = await self._until_done(roles.active, self._steering.settings.interval / 3)
+        self._lower(left if roles.active == "secondary" and both else None)
         if roles.active == "secondary":
             steering.backlog(left if shipping.problem is None else NEARLY + 1)
         elif both:
             await self._late_writers()
         return more
+
+    def _lower(self, left: int | None) -> None:
+        """While the primary catches up, let the journal not get longer than it has been: writers who are faster than what can
+        be taken over would keep the primary from ever serving again."""
+        since = self._steering.state.primary_since
+        due = since is not None and self._clock.monotonic() - since >= self._steering.settings.delay
+        if left is None or not due:
+            self.ceiling = None
+        else:
+            self.ceiling = max(NEARLY, left if self.ceiling is None else min(self.ceiling, left))
 
     async def _late_writers(self) -> None:
         """Look now and then for what writers left in the secondary who did not know that the primary serves again."""

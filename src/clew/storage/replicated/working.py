@@ -39,7 +39,9 @@ class Workers:
                     self._thread = _ThreadWorker(self._tick, self._pause)
 
     async def wake(self) -> None:
-        """Let the next round begin at once."""
+        """Let the next round begin at once, if there is to be one."""
+        if self._closed:
+            return
         if self._suspends:
             (await self._tasks.get()).woken.set()
         elif self._thread is not None:

@@ -1,0 +1,214 @@
+"""What processes see of each other while the roles change: nothing old, whatever they were doing when it happened."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from clew.errors import TransientStorageError
+from clew.storage.memory import MemoryStorage
+from clew.testing import FaultyStorage
+from clew.testing.build import commit, message
+from clew.testing.contract.base import chain, full_commit
+from clew.testing.driver import run_inline
+from tests.replicated.support import Pair, assert_same, replicated
+
+
+class Stopped(FaultyStorage):
+    """A way to a store on which everything that is asked waits, as in a process that was stopped."""
+
+    def __init__(self, inner):
+        super().__init__(inner, lambda _: None)
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.waits = threading.Event()
+
+    async def _around(self, kind, operation):
+        if not self.goes_on.is_set() and kind == "apply":
+            self.waits.set()
+            assert self.goes_on.wait(20)
+        return await operation()
+
+
+def in_thread(work):
+    """Do `work` in an OS thread; `result()` is what came of it."""
+    found = []
+
+    def run():
+        try:
+            found.append(work())
+        except TransientStorageError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def result():
+        thread.join(20)
+        return found[0]
+
+    return result
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_stopped_writer_that_goes_on_after_a_failover_is_told_to_try_again(mode):
+    with Pair(mode=mode) as pair:
+        other = pair.process(failback_delay=3600)
+        other.apply_all(*chain(1))
+        pair.settle(other)
+        way = Stopped(pair.primary.storage)
+        sleeper = replicated(way, pair.secondary.storage, mode=mode, health_check_interval=0.05, failback_delay=3600)
+        run_inline(sleeper.setup())
+        way.goes_on.clear()
+        late = commit(commit_id="late", messages=[message("late")])
+        result = in_thread(lambda: run_inline(sleeper.apply([late])))
+        assert way.waits.wait(10)
+        # Meanwhile the others lose the primary, and the secondary serves.
+        pair.down.add("primary")
+        other.retry(commit(messages=[message("m1")]))
+        pair.down.clear()
+        way.goes_on.set()
+        # The sleeper wrote to the primary, which does not serve: that is no acknowledgement. It writes to the secondary.
+        (outcome,) = result()
+        assert outcome.basis is not None
+        assert other.message_ids() == ["m1", "late"]
+        assert pair.secondary.message_ids() == ["m1", "late"]
+        run_inline(sleeper.close())
+        again = pair.process(failback_delay=0.0)
+        again.until(lambda: again.state.roles.active == "primary" and not again.state.roles.closing)
+        pair.settle(again)
+        assert sorted(again.message_ids()) == ["late", "m1"]
+        assert_same(pair.primary, pair.secondary)
+
+
+def test_nobody_reads_what_is_old_after_somebody_has_written_by_new_roles():
+    with Pair(mode="sync") as pair:
+        one, two = pair.process(failback_delay=3600), pair.process(failback_delay=3600)
+        one.apply(full_commit())
+        for number in range(5):
+            # The primary is lost for one process only, and for a moment only.
+            pair.down.add("primary")
+            one.retry(commit(messages=[message(f"n{number}")]))
+            pair.down.clear()
+            assert f"n{number}" in two.message_ids()
+
+
+def test_a_store_that_hangs_counts_as_lost():
+    class Hanging(FaultyStorage):
+        hangs = False
+        capabilities = MemoryStorage.capabilities.__class__(
+            name="hanging", durable=False, suspends=True, shares_forks=True
+        )
+
+        async def _around(self, kind, operation):
+            if self.hangs:
+                await asyncio.Event().wait()
+            return await operation()
+
+    async def main():
+        primary = Hanging(MemoryStorage(), lambda _: None)
+        storage = replicated(primary, MemoryStorage(), mode="sync", timeout=0.05)
+        await storage.setup()
+        await storage.apply([full_commit()])
+        primary.hangs = True
+        began = time.monotonic()
+        for _ in range(50):
+            try:
+                await storage.apply([commit(messages=[message("m2")])])
+                break
+            except TransientStorageError:
+                continue
+        assert time.monotonic() - began < 10
+        assert storage._steering.state.roles.active == "secondary"
+        primary.hangs = False
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_a_slow_operation_of_a_store_that_answers_is_waited_for():
+    class Slow(FaultyStorage):
+        capabilities = MemoryStorage.capabilities.__class__(
+            name="slow", durable=False, suspends=True, shares_forks=True
+        )
+        ready: asyncio.Event | None = None
+
+        async def apply(self, commits):
+            if self.ready is not None:
+                await self.ready.wait()
+            return await super().apply(commits)
+
+    async def main():
+        primary = Slow(MemoryStorage(), lambda _: None)
+        storage = replicated(primary, MemoryStorage(), timeout=0.02)
+        await storage.setup()
+        primary.ready = asyncio.Event()
+        writing = asyncio.ensure_future(storage.apply([full_commit()]))
+        await asyncio.sleep(0.1)
+        primary.ready.set()
+        assert (await writing)[0].sequence == 1
+        assert storage._steering.state.failovers == 0
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_writers_wait_when_the_journal_is_full_and_nothing_is_dropped(caplog):
+    with Pair(mode="async", max_outbox=5, timeout=0.2) as pair:
+        process = pair.process()
+        pair.down.add("secondary")
+        process.until(lambda: not process.status().secondary_healthy)
+        process.apply_all(*chain(5))
+        assert process.status().replication_queue_size == 5
+        for _ in range(2):
+            with pytest.raises(TransientStorageError, match="max_outbox is 5"):
+                process.apply(commit(messages=[message("m1")]))
+        assert len([each for each in caplog.records if "writers wait" in each.message]) == 1
+        waiting = in_thread(lambda: process.retry(commit(messages=[message("m2")])))
+        pair.down.clear()
+        assert waiting().basis is not None
+        pair.settle(process)
+        assert process.message_ids() == ["m2"]
+        assert len(pair.secondary.checkpoints()) == 5
+        assert_same(pair.primary, pair.secondary)
+
+
+def test_lag_and_queue_are_told():
+    with Pair(mode="async") as pair:
+        process = pair.process()
+        pair.down.add("secondary")
+        process.until(lambda: not process.status().secondary_healthy)
+        process.apply(full_commit())
+        process.until(lambda: process.status().replication_lag > 0)
+        assert process.status().replication_queue_size == 1
+        pair.down.clear()
+        pair.settle(process)
+        process.until(lambda: process.status().replication_lag == 0)
+        assert process.status().replication_queue_size == 0
+
+
+def test_sync_mode_says_that_a_commit_is_safe_in_the_primary_and_acknowledges_it_later():
+    with Pair(mode="sync") as pair:
+        process = pair.process()
+        process.apply(full_commit())
+        pair.down.add("secondary")
+        made = commit(messages=[message("m2")])
+        with pytest.raises(TransientStorageError, match="safe in the primary"):
+            process.apply(made)
+        assert pair.primary.message_ids() == ["m1", "m2"]
+        pair.down.clear()
+        assert process.apply(made).repeated
+        assert pair.secondary.message_ids() == ["m1", "m2"]
+
+
+def test_sync_mode_has_two_writers_of_a_thread_in_both_stores_without_copying_it():
+    with Pair(mode="sync") as pair:
+        one, two = pair.process(), pair.process()
+        for number in range(20):
+            for process in (one, two):
+                process.apply(commit(messages=[message(f"{number} {id(process)}")]))
+                assert pair.secondary.message_ids() == pair.primary.message_ids()
+        assert_same(pair.primary, pair.secondary)
