@@ -83,8 +83,10 @@ class Injector:
                 wire.delay(self._chance.uniform(0, 0.05))
             case "writer":
                 self._kill_a_writer()
-        yield
-        site.heal()
+        try:
+            yield
+        finally:
+            site.heal()
 
     def heal(self) -> None:
         for site in self._sites:

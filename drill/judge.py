@@ -84,7 +84,7 @@ def judge(history: History, found: Mapping[str, Found], *, may_hide: bool = Fals
     findings = Findings()
     for thread in _by_thread(history).values():
         held = found.get(thread.name, Found())
-        _judge_content(thread, held, findings)
+        _judge_content(thread, held, findings, may_hide=may_hide)
         for read in thread.reads:
             _judge_read(thread, read, held, findings, may_hide=may_hide)
         _judge_late_writers(thread, history.starts, findings)
@@ -106,7 +106,7 @@ def _by_thread(history: History) -> dict[str, _Thread]:
 # In the end
 
 
-def _judge_content(thread: _Thread, found: Found, findings: Findings) -> None:
+def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hide: bool) -> None:
     held = {"checkpoints": Counter(found.checkpoints), "messages": Counter(found.messages)}
     for part, entries in held.items():
         for entry in entries:
@@ -116,7 +116,12 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings) -> None:
     for write in thread.writes.values():
         parts = _PARTS.get(write.kind, ())
         for part in parts:
-            _judge_part(thread, write, part, held[part][write.entry], findings)
+            count = held[part][write.entry]
+            _judge_part(thread, write, part, count, findings)
+            # To the second store, a thread that it has not got yet looks deleted.
+            if count and write.error == REFUSED and not may_hide:
+                text = f"{_named(thread, write.entry)} is among the {part}, and its writer was told that the thread was deleted"
+                findings.add("late", text)
         if len({bool(held[part][write.entry]) for part in parts}) > 1 and not (
             write.acknowledged or any(thread.may_be_gone(write, part, float("inf")) for part in parts)
         ):
@@ -132,8 +137,6 @@ def _judge_part(thread: _Thread, write: Write, part: str, count: int, findings: 
         findings.add("doubled", f"{name} is {count} times among the {part}")
     if count and thread.is_gone(write, part, float("inf")):
         findings.add("revived", f"{name} is among the {part} after it was removed")
-    if count and write.error == REFUSED:
-        findings.add("late", f"{name} is among the {part}, and its writer was told that the thread was deleted")
     if not count and write.acknowledged and not thread.may_be_gone(write, part, float("inf")):
         findings.add("lost", f"{name} is not among the {part}")
 
