@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from clew.storage.memory import MemoryStorage
 from clew.testing import FaultyStorage
 from clew.testing.faults import Plan
 
-FAST = {"health_check_interval": 0.05, "failback_delay": 0.0}
+FAST: dict[str, Any] = {"health_check_interval": 0.05, "failback_delay": 0.0}
 
 
 class Switched:
@@ -193,7 +194,7 @@ def test_async_code_has_it_too(stores):
             assert (await memory.astatus()).failed_over
             primary.down = False
             await asyncio.to_thread(wait_until, lambda: not primary.inner._journal and not secondary.inner._journal)
-            await asyncio.to_thread(wait_until, lambda: not memory.storage._steering.state.failed_over_at)
+            await asyncio.to_thread(wait_until, lambda: not made._replicated._steering.state.failed_over_at)
             assert [(await memory.aget_state(f"t{number}"))["n"] for number in range(20)] == [*range(0, -20, -1)]
             assert (await memory.aresync()).repaired == ()
 

@@ -72,7 +72,7 @@ async def copy_thread(source: Storage, target: Storage, thread_id: str, unbroken
             await _begin_chain(source, content)
             continue
         else:
-            await _write(target, list(copy_commits(content, end, found, unbroken)))
+            await write_all(target, list(copy_commits(content, end, found, unbroken)))
         await source.trim(entries)
         return True
     raise BusyError(f"thread {thread_id!r} was written to each time it was read")
@@ -105,10 +105,11 @@ async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
         remove=Removal(thread=True),
         after=After(found),
     )
-    await _write(store, [commit])
+    await write_all(store, [commit])
 
 
-async def _write(store: Storage, commits: Sequence[Commit]) -> None:
+async def write_all(store: Storage, commits: Sequence[Commit]) -> None:
+    """Apply all commits of a copy. Raises BusyError if somebody else is at the thread."""
     for at in range(0, len(commits), _BATCH):
         for outcome in await store.apply(commits[at : at + _BATCH]):
             if isinstance(outcome, StaleBasisError):

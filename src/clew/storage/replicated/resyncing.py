@@ -11,14 +11,16 @@ from clew.model.queries import ThreadQuery
 from clew.model.records import ThreadRecord, ValueRow
 from clew.model.reports import Progress, ResyncReport
 from clew.storage.copying import Content, read_content
+from clew.storage.offload import pause
 from clew.storage.packing import union
 from clew.storage.protocol import Storage
-from clew.storage.replicated.copies import Unbroken, copy_thread, waiting
+from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
 from clew.storage.replicated.failover import Side
 from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import Shipping
 
 _PAGE = 500
+_TRIES = 20
 _DIGEST = 16
 
 
@@ -43,7 +45,7 @@ class Resyncing:
                 progress(done, len(names) + len(others))
             if done < len(names):
                 if not await self._is_same(name):
-                    await self._repair(name)
+                    await self._repair_in_time(name)
                     repaired.append(name)
             elif not await waiting(self._to, name) and await read_content(self._from, name) is None:
                 extra.append(name)
@@ -60,6 +62,19 @@ class Resyncing:
         if here is None or there is None:
             return here is there
         return same_content(here, there)
+
+    async def _repair_in_time(self, name: str) -> None:
+        """Repair the thread, though it may be written to, or copied in the background just now."""
+        for tried in range(_TRIES):
+            try:
+                return await self._repair(name)
+            except BusyError:
+                if tried == _TRIES - 1:
+                    raise
+                await pause(0.02 * (tried + 1))
+                if await self._is_same(name):
+                    return None
+        return None
 
     async def _repair(self, name: str) -> None:
         if self._serving == "primary":
