@@ -12,7 +12,7 @@ from clew.storage.replicated.watching import WatchedStorage
 
 
 def test_an_answer_that_was_too_old_when_it_came_is_asked_for_again():
-    """Found by the drill: whoever came between the answer and its callbacks took it again and again, and nobody else had a turn."""
+    """Found by the drill: whoever came between the answer and its callbacks took it forever, and nobody else had a turn."""
 
     async def ask() -> float | None:
         stores = [WatchedStorage(MemoryStorage(), side, 1.0) for side in ("primary", "secondary")]
