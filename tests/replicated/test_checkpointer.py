@@ -13,6 +13,7 @@ from clew.errors import ConfigError
 from clew.storage.memory import MemoryStorage
 from clew.testing import FaultyStorage
 from clew.testing.faults import Plan
+from tests.storage.test_contract_memory import CopyingStorage
 
 FAST: dict[str, Any] = {"health_check_interval": 0.05, "failback_delay": 0.0}
 
@@ -106,6 +107,23 @@ def test_what_the_primary_had_alone_is_a_sibling_when_it_is_back(stores):
         wait_until(lambda: settled(memory))
         assert clew.BaseCheckpointer(secondary.inner).get_state("t") == {"messages": messages(5)}
         assert clew.BaseCheckpointer(secondary.inner).verify().ok
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_fork_may_refer_to_values_of_its_source_that_its_checkpoint_did_not_need(shares):
+    kinds = (MemoryStorage, CopyingStorage) if shares else (CopyingStorage, MemoryStorage)
+    primary, secondary = (kind() for kind in kinds)
+    with clew.DistributedCheckpointer(
+        clew.BaseCheckpointer(primary), clew.BaseCheckpointer(secondary), **FAST
+    ) as memory:
+        first = memory.put_checkpoint("t", {"messages": messages(3)})
+        memory.put_state("t", {"messages": messages(20)})
+        memory.fork({"thread_id": "t", "checkpoint_id": first.metadata.checkpoint_id}, "f")
+        memory.put_state("f", {"messages": messages(20)})
+        wait_until(lambda: settled(memory))
+        alone = clew.BaseCheckpointer(secondary)
+        assert alone.verify().ok
+        assert alone.get_state("f") == {"messages": messages(20)}
 
 
 def test_the_status_tells_what_goes_on(memory, stores):

@@ -44,9 +44,9 @@ async def chain_end(store: Storage, thread_id: str) -> str | None:
     return actual
 
 
-async def waiting(store: Storage, thread_id: str) -> tuple[JournalEntry, ...]:
-    """The entries of the thread that its store still has to hand over."""
-    return (await store.journal(JournalQuery(thread_id=thread_id, limit=10_000))).entries
+async def waiting(store: Storage, thread_id: str, limit: int = 10_000) -> tuple[JournalEntry, ...]:
+    """The entries of the thread that its store still has to hand over, the oldest first."""
+    return (await store.journal(JournalQuery(thread_id=thread_id, limit=limit))).entries
 
 
 async def copy_thread(source: Storage, target: Storage, thread_id: str, unbroken: Unbroken) -> bool:

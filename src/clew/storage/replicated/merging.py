@@ -78,7 +78,7 @@ class Merging:
 
     async def thread(self, thread_id: str, *, serving: bool) -> None:
         """Take over all entries of the thread. `serving`: the secondary's head is to be the primary's, whoever came first."""
-        entries = await waiting(self._from, thread_id)
+        entries = await waiting(self._from, thread_id, _SESSION + 1)
         gone = await self._deleted(thread_id)
         void = [entry for entry in entries if entry.incarnation in gone]
         if void:
@@ -94,6 +94,7 @@ class Merging:
                 raise BusyError(f"thread {thread_id!r} is written to in the primary")
             return
         if await self._belongs_to_another(record, entries[0]):
+            entries = await waiting(self._from, thread_id)
             await self._put_aside(thread_id)
             await self._from.trim(entries)
             return

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from msgspec.structs import replace
-
 from clew.model.config import ANY_USER
 from clew.model.queries import ThreadQuery
-from clew.model.records import ThreadRecord, ValueRow
 from clew.model.reports import Progress, ResyncReport
-from clew.storage.copying import Content, read_content
+from clew.storage.copying import read_content, same_content
 from clew.storage.offload import pause
-from clew.storage.packing import union
 from clew.storage.protocol import Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
 from clew.storage.replicated.failover import Side
@@ -21,7 +15,6 @@ from clew.storage.replicated.shipping import Shipping
 
 _PAGE = 500
 _TRIES = 20
-_DIGEST = 16
 
 
 class Resyncing:
@@ -91,39 +84,3 @@ async def _names(store: Storage) -> list[str]:
         found += [each.thread_id for each in page if each.thread_id != RESERVED]
         offset += len(page)
     return found
-
-
-def same_content(one: Content, other: Content) -> bool:
-    """Whether two threads hold the same: everything but sequence numbers, sizes and where a fork came from."""
-    return _plain(one) == _plain(other) and _same_values(one, other)
-
-
-def _plain(content: Content) -> tuple[object, ...]:
-    return (
-        _plain_thread(content.thread),
-        content.basis,
-        [replace(each, sequence=0) for each in content.checkpoints],
-        content.attachments,
-        content.messages,
-    )
-
-
-def _plain_thread(thread: ThreadRecord) -> ThreadRecord:
-    return replace(thread, size=0, forked_from=None, head=None)
-
-
-def _same_values(one: Content, other: Content) -> bool:
-    """Whether the values that checkpoints need are the same; the others may be gone in one of the stores."""
-    needed = union(covered for each in one.checkpoints for covered in each.covers)
-    if _digests(one.rows, needed) != _digests(other.rows, needed):
-        return False
-    # What is behind the digests is only looked at where it was packed in the same way.
-    data = {(row.first, row.count): row.data for row in one.rows}
-    return all(data.get((row.first, row.count), row.data) == row.data for row in other.rows)
-
-
-def _digests(rows: Sequence[ValueRow], needed: Iterable[tuple[int, int]]) -> dict[int, bytes]:
-    digests = {
-        row.first + at: row.digests[_DIGEST * at : _DIGEST * (at + 1)] for row in rows for at in range(row.count)
-    }
-    return {number: digests.get(number, b"") for first, end in needed for number in range(first, end)}
