@@ -51,7 +51,7 @@ def test_both_histories_stay_and_the_newest_of_the_secondary_is_the_head(pair):
 
 
 def test_what_was_acknowledged_is_in_the_head_though_the_primary_has_an_older_try_of_it(pair):
-    """Found by the drill: a commit that only the primary had, not acknowledged, and that was made anew from the secondary's head."""
+    """Found by the drill: only the primary had it, not acknowledged, and it was made anew from the secondary's head."""
     older = commit(commit_id="b", checkpoint=checkpoint("b", body=b"without a"), attachments=[attachment("b", "k")])
     newer = commit(commit_id="b", checkpoint=checkpoint("b", body=b"with a"))
     process = diverge(pair, [older], [made("a"), newer], chain(1))
