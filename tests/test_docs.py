@@ -57,7 +57,13 @@ def test_every_command_and_option_has_a_help_text(name):
 def test_every_option_of_connect_is_documented_with_its_default():
     options = {
         name: each.default
-        for cls in (clew.BaseCheckpointer, clew.SQLiteCheckpointer, clew.PgCheckpointer, clew.RedisCheckpointer)
+        for cls in (
+            clew.BaseCheckpointer,
+            clew.SQLiteCheckpointer,
+            clew.PgCheckpointer,
+            clew.RedisCheckpointer,
+            clew.DistributedCheckpointer,
+        )
         for name, each in inspect.signature(cls).parameters.items()
         if each.kind is each.KEYWORD_ONLY
     }

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from clew.errors import ClewError, CorruptRecordError
 from clew.ids import new_id
-from clew.model.commit import Commit, NewCheckpoint, Removal
+from clew.model.commit import Applied, Commit, NewCheckpoint, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery, ValueQuery
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, Range, ThreadRecord, ValueRow
@@ -29,6 +30,8 @@ from clew.storage.replicated.roles import RESERVED
 
 _log = logging.getLogger("clew.replication")
 _TRIES: Final = 20
+_SESSION: Final = 100
+"""How many entries of a thread are merged in one go: other threads, and the health check, are to have their turn."""
 _DIGEST: Final = 16
 _NO_DIGEST: Final = bytes(_DIGEST)
 
@@ -46,6 +49,22 @@ class Rebased(Protocol):
 
 Rebase = Callable[[bytes, Sequence[ValueRow], Mapping[bytes, int], int], Rebased]
 """`clew.codec.rebase.rebase`: what bodies and values mean is the codec's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """What the primary's thread has: `known` are its values, by digest."""
+
+    basis: Basis | None
+    known: dict[bytes, int]
+
+    def with_values(self, made: Commit, outcome: Applied) -> _Log | None:
+        """The same after `made`; `None` if that has to be read."""
+        if outcome.repeated or made.remove is not None or outcome.basis is None:
+            return None
+        if made.values is not None:
+            self.known.update(_digests(made.values))
+        return _Log(outcome.basis, self.known)
 
 
 class Merging:
@@ -76,14 +95,15 @@ class Merging:
             return
         await self._mark(record)
         touched: set[str] = set()
-        for entry in entries:
+        log: _Log | None = None
+        for entry in entries[:_SESSION]:
             commit = unpack(entry) if entry.data != COPY else None
             if commit is not None:
-                await self._merge(entry, commit)
+                log = await self._merge(entry, commit, log)
                 if commit.checkpoint is not None:
                     touched.add(commit.checkpoint.namespace)
-            await self._from.trim([entry])
-        if serving:
+        await self._from.trim(entries[:_SESSION])
+        if serving and len(entries) <= _SESSION:
             for namespace in touched:
                 await self._seat(thread_id, namespace)
 
@@ -116,29 +136,43 @@ class Merging:
         )
         await self._apply(marker)
 
-    async def _merge(self, entry: JournalEntry, commit: Commit) -> None:
+    async def _merge(self, entry: JournalEntry, commit: Commit, log: _Log | None) -> _Log | None:
+        """Apply the commit on top of what the primary has; what is known of the primary's values then, if that is known."""
         for _ in range(_TRIES):
-            made = await self._translated(entry, commit)
-            if made is None or await self._apply(made):
-                return
+            if log is None:
+                log = await self._log(entry.thread_id)
+            made = await self._translated(entry, commit, log)
+            if made is None:
+                return log
+            outcome = await self._apply(made)
+            if outcome is not None:
+                return log.with_values(made, outcome)
+            log = None
         raise BusyError(f"thread {entry.thread_id!r} is written to in the primary")
 
-    async def _apply(self, commit: Commit) -> bool:
+    async def _log(self, thread_id: str) -> _Log:
+        page = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))
+        known: dict[bytes, int] = {}
+        for row in page.rows:
+            known.update(_digests(row))
+        return _Log(page.basis, known)
+
+    async def _apply(self, commit: Commit) -> Applied | None:
+        """What came of the commit; `None` if the thread is not what it was when it was read."""
         (outcome,) = await self._into.apply((commit,))
         if isinstance(outcome, StaleBasisError):
-            return False
+            return None
         if isinstance(outcome, ClewError):
             raise outcome
-        return True
+        return outcome
 
-    async def _translated(self, entry: JournalEntry, commit: Commit) -> Commit | None:
+    async def _translated(self, entry: JournalEntry, commit: Commit, log: _Log) -> Commit | None:
         """The commit for the primary's thread as it is now; `None` if nothing of it is to be taken over."""
-        thread_id = commit.thread_id
-        digests = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))
-        basis = digests.basis
+        thread_id, basis = commit.thread_id, log.basis
         removal = _lasting(commit.remove, same=basis is None or basis.incarnation == entry.incarnation)
-        # What it makes new has a value log of its own.
-        log = None if removal is not None and removal.thread else basis
+        if removal is not None and removal.thread:
+            # What it makes new has a value log of its own.
+            log = _Log(None, {})
         checkpoint, values = None, None
         attachments, messages = commit.attachments, commit.messages
         name = _checkpoint_of(commit)
@@ -149,7 +183,7 @@ class Merging:
                 )
             )
             if page.checkpoints:
-                checkpoint, values = self._rebased(page.checkpoints[0], page.rows, digests.rows, log)
+                checkpoint, values = self._rebased(page.checkpoints[0], page.rows, log)
         if commit.fork is not None and name is not None:
             # The primary has another thread of this name: what the fork brought is merged into it.
             attachments += tuple(await self._attachments(self._from, thread_id, name))
@@ -157,7 +191,7 @@ class Merging:
             messages = (*said, *messages)
         made = replace(
             commit,
-            user=commit.user if log is None and adds(commit) else ANY_USER,
+            user=commit.user if log.basis is None and adds(commit) else ANY_USER,
             basis=basis,
             remove=removal,
             fork=None,
@@ -170,16 +204,10 @@ class Merging:
         return made if adds(made) or made.remove is not None else None
 
     def _rebased(
-        self, record: CheckpointRecord, rows: Sequence[ValueRow], target: Sequence[ValueRow], log: Basis | None
+        self, record: CheckpointRecord, rows: Sequence[ValueRow], log: _Log
     ) -> tuple[NewCheckpoint, ValueRow | None]:
-        known: dict[bytes, int] = {}
-        for row in target if log is not None else ():
-            for at in range(row.count):
-                digest = row.digests[_DIGEST * at : _DIGEST * (at + 1)]
-                if digest != _NO_DIGEST:
-                    known[digest] = row.first + at
         try:
-            moved = self._rebase(record.body, rows, known, log.next_value if log is not None else 0)
+            moved = self._rebase(record.body, rows, log.known, log.basis.next_value if log.basis is not None else 0)
         except CorruptRecordError as error:
             # It is damaged where it is, and stays so: the others go on.
             _log.warning("checkpoint %r is taken over damaged: %s", record.checkpoint_id, error)
@@ -215,13 +243,19 @@ class Merging:
                 checkpoint=again(record),
                 attachments=tuple(await self._attachments(self._into, thread_id, name)),
             )
-            if await self._apply(again_at_the_end):
+            if await self._apply(again_at_the_end) is not None:
                 return
         raise BusyError(f"thread {thread_id!r} is written to in the primary")
 
     async def _head(self, store: Storage, thread_id: str, namespace: str) -> CheckpointRecord | None:
         page = await store.checkpoints(CheckpointQuery(thread_id=thread_id, user=ANY_USER, namespace=namespace))
         return page.checkpoints[0] if page.checkpoints else None
+
+
+def _digests(row: ValueRow) -> dict[bytes, int]:
+    """The numbers of a row's values by digest, without those whose content was taken out."""
+    cut = ((row.digests[_DIGEST * at : _DIGEST * (at + 1)], row.first + at) for at in range(row.count))
+    return {digest: number for digest, number in cut if digest != _NO_DIGEST}
 
 
 def _deletes(commit: Commit) -> bool:

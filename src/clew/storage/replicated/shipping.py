@@ -7,6 +7,7 @@ towards the secondary the thread is copied, towards the primary it is merged.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -19,8 +20,10 @@ from clew.model.commit import After, Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import JournalQuery, MessageQuery, ValueQuery
 from clew.model.records import JournalEntry
+from clew.storage.offload import may_block
 from clew.storage.protocol import Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
+from clew.storage.replicated.failover import Side
 from clew.storage.replicated.merging import Merging, Rebase
 from clew.storage.replicated.packing import COPY, unpack
 
@@ -88,23 +91,28 @@ class Shipping:
         if not self._stuck:
             self.problem = None
         refused = await self._ship(source, target, entries)
-        for thread_id in refused:
-            try:
-                await self._reconcile(
-                    thread_id, to="primary" if target is self._primary else "secondary", serving=serving
-                )
-            except TransientStorageError:
-                raise
-            except (ClewError, BusyError) as error:
-                # The others go on. This one is tried again with the next round.
-                self._stuck.add(thread_id)
-                self.problem = f"thread {thread_id!r} could not be taken over: {error}"
-                _log.warning("%s", self.problem)
+        to: Side = "primary" if target is self._primary else "secondary"
+        if may_block():
+            for thread_id in refused:
+                await self._try_to_reconcile(thread_id, to, serving)
+        else:
+            await asyncio.gather(*(self._try_to_reconcile(thread_id, to, serving) for thread_id in refused))
         taken = len(page.entries)
         if taken < PAGE:
             self._stuck.clear()
         left = (await source.journal(JournalQuery(limit=1))).count if taken else page.count
         return Drained(taken=taken, left=left)
+
+    async def _try_to_reconcile(self, thread_id: str, to: Side, serving: bool) -> None:
+        try:
+            await self._reconcile(thread_id, to=to, serving=serving)
+        except TransientStorageError:
+            raise
+        except (ClewError, BusyError) as error:
+            # The others go on. This one is tried again with the next round.
+            self._stuck.add(thread_id)
+            self.problem = f"thread {thread_id!r} could not be taken over: {error}"
+            _log.warning("%s", self.problem)
 
     async def _ship(self, source: Storage, target: Storage, entries: Sequence[JournalEntry]) -> list[str]:
         """Apply what `entries` hold to `target`; the threads in which it did not fit, each once."""
@@ -156,7 +164,7 @@ class Shipping:
         there = [message.message_id for message in await target.messages(said)], (await target.values(values)).basis
         return here == there
 
-    async def _reconcile(self, thread_id: str, *, to: str, serving: bool) -> None:
+    async def _reconcile(self, thread_id: str, *, to: Side, serving: bool) -> None:
         if to == "primary":
             await self._merging.thread(thread_id, serving=serving)
             return

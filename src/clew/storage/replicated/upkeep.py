@@ -14,7 +14,7 @@ from clew.storage.protocol import Storage
 from clew.storage.replicated.copies import BusyError
 from clew.storage.replicated.failover import NEARLY, Ask, Change, Finish, Rest, Roles, Side, Silent
 from clew.storage.replicated.roles import RESERVED
-from clew.storage.replicated.shipping import Shipping, What
+from clew.storage.replicated.shipping import PAGE, Shipping, What
 from clew.storage.replicated.steering import Steering
 
 _log = logging.getLogger("clew.replication")
@@ -91,11 +91,13 @@ class Upkeep:
         self.count(roles.active, page.count)
         self.oldest = page.entries[0].at.timestamp() if page.entries else None
         more, left = False, page.count
+        self._lower(left if roles.active == "secondary" and both else None)
         if both and page.count and (self._what is not None or await self._has_turn(serving)):
             more, left = await self._until_done(roles.active, self._steering.settings.interval / 3)
         self._lower(left if roles.active == "secondary" and both else None)
         if roles.active == "secondary":
-            steering.backlog(left if shipping.problem is None else NEARLY + 1)
+            # Until the primary is there to take it over, it has not caught up, however little there is.
+            steering.backlog(left if both and shipping.problem is None else NEARLY + 1)
         elif both:
             await self._late_writers()
         return more
@@ -121,7 +123,7 @@ class Upkeep:
         else:
             self._looked = now
 
-    async def _until_done(self, source: Side, seconds: float | None = None) -> tuple[bool, int]:
+    async def _until_done(self, source: Side, seconds: float) -> tuple[bool, int]:
         """Take over what the journal of `source` has, until nothing is left, nothing gets less or the time is over: whether
         there is more to do at once, and how much is left."""
         began = self._clock.monotonic()
@@ -134,16 +136,20 @@ class Upkeep:
             self.count(source, done.left)
             if not done.left or (left is not None and done.left >= left):
                 return False, done.left
-            if seconds is not None and self._clock.monotonic() - began > seconds:
+            if self._clock.monotonic() - began > seconds:
                 return True, done.left
             left = done.left
+            if self.ceiling is not None:
+                # Writers get half of the room that was made, so that it gets less.
+                self.ceiling = max(NEARLY, min(self.ceiling, left) - PAGE // 2)
 
     async def _finish(self, roles: Roles) -> None:
         """Take the last entries over to the primary, which then serves; or let the secondary go on, if that can't be done."""
         steering = self._steering
         if not await self._has_turn(steering.stores["secondary"]):
             return
-        _, left = await self._until_done("secondary")
+        # Operations wait meanwhile, so it must not take long.
+        _, left = await self._until_done("secondary", 3 * steering.settings.settle)
         if left:
             await self._change(Change("secondary", Roles(term=roles.term + 1, active="secondary")))
         else:
