@@ -1,0 +1,81 @@
+"""What workloads share: the run that they are given, and targets that are opened together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bench.figure import Figure
+from bench.measure import Measure, Report
+from bench.places import Ground, Place
+from bench.targets import Target, Unsupported
+
+Size = Literal["tiny", "usual", "full"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One workload on one storage: with these targets, at this size. `peers`: in the environment of a peer."""
+
+    storage: str
+    size: Size
+    ground: Ground
+    report: Report
+    targets: Sequence[type[Target]]
+    peers: bool = False
+    code: dict[str, str] = field(default_factory=dict)
+    """The code behind each target, noted when it is opened."""
+    left_out: list[tuple[str, str, str]] = field(default_factory=list)
+    """Target, what was left out of it, and why."""
+
+    def only(self, *names: str) -> list[type[Target]]:
+        return [each for each in self.targets if each.name in names]
+
+    def without(self, *names: str) -> list[type[Target]]:
+        return [each for each in self.targets if each.name not in names]
+
+    @asynccontextmanager
+    async def opened(self, classes: Sequence[type[Target]], *, tasks: int = 1) -> AsyncIterator[list[Opened]]:
+        """These targets, each with a new store of its own."""
+        async with AsyncExitStack() as stack:
+            found = []
+            for cls in classes:
+                place = await self.ground.place(self.storage)
+                self.report(f"opening {cls.name}")
+                target = await stack.enter_async_context(cls(place, self.ground, tasks=tasks))
+                self.code[target.name] = target.code
+                found.append(Opened(target, place, await place.stored()))
+            yield found
+
+    async def try_to(self, target: Target, what: str, call: Callable[[], Any]) -> bool:
+        """Whether `call` works on `target`; if that can't do it, it is noted."""
+        try:
+            await call()
+        except Unsupported as error:
+            self.left_out.append((target.name, what, str(error)))
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open target, its place, and how many bytes an empty store takes there."""
+
+    target: Target
+    place: Place
+    empty: int | None
+
+    async def grown(self) -> int | None:
+        """Bytes that were stored since it was opened."""
+        now = await self.place.stored()
+        # A SQLite file has nothing to be set up with that others would not count: the whole file is what users see.
+        return None if now is None or self.empty is None else now - (self.empty if not self.is_file else 0)
+
+    @property
+    def is_file(self) -> bool:
+        return self.place.url.startswith("sqlite")
+
+
+Results = list[Measure | Figure]
