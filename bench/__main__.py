@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import importlib.util
 import os
 import sys
@@ -99,6 +100,8 @@ def measured(
         finally:
             await ground.close()
 
+    # What the runs before left behind is not this one's to collect.
+    gc.collect()
     with tempfile.TemporaryDirectory() as folder:
         run, results, versions = asyncio.run(go(Path(folder)))
     measures = [each for each in results if isinstance(each, Measure)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -44,7 +43,6 @@ Call = Callable[[int], Awaitable[object]]
 async def in_turn(calls: Mapping[str, Call], *, rounds: int, warm_up: int = 0) -> dict[str, list[float]]:
     """Seconds that each of `calls` took, one after the other in every round, so that a noisy machine is noisy for all."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
-    gc.collect()
     for number in range(rounds + warm_up):
         for name, call in calls.items():
             begun = time.perf_counter()

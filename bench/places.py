@@ -8,6 +8,7 @@ from abc import ABC
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from clew.testing.servers import PostgresServer, RedisServer
 
@@ -19,7 +20,7 @@ TITLES = {
     "redis": "Redis, appendfsync everysec",
 }
 PACE = {"postgres": 0.02}
-"""Seconds a turn when stored bytes are counted: PostgreSQL's autovacuum then has its share, as in life (see `UPKEEP`)."""
+"""Seconds a turn when Clew's stored bytes are counted: autovacuum then has its share, as in life (see `UPKEEP`)."""
 UPKEEP = {"autovacuum_naptime": 1}
 """Autovacuum looks every minute by default: a turn of 20 ms here is one of a good second elsewhere."""
 
@@ -100,7 +101,13 @@ class Server(Place):
         self.url = server.url
 
     async def stored(self) -> int | None:
-        return int(self._info("memory")["used_memory_dataset"])
+        # Of every key by itself: the server's own totals swing by more than a conversation.
+        size, cursor = 0, b"0"
+        while True:
+            cursor, keys = self._server.call("SCAN", cursor, "COUNT", 1000)
+            size += sum(self._server.call("MEMORY", "USAGE", key, "SAMPLES", 0) or 0 for key in keys)
+            if int(cursor) == 0:
+                return size
 
     async def written(self) -> int | None:
         return int(self._info("persistence")["aof_current_size"])
@@ -114,11 +121,12 @@ class Server(Place):
 
 
 class Ground:
-    """The places of one workload's run. Servers start by themselves, and stop with it."""
+    """The places of one workload's run. Servers start by themselves, and stop with it; or `postgres` is one that runs."""
 
-    def __init__(self, folder: Path, *, upkeep: bool = False) -> None:
+    def __init__(self, folder: Path, *, upkeep: bool = False, postgres: str | None = None) -> None:
         self._folder = folder
         self._settings = UPKEEP if upkeep else {}
+        self._url = postgres
         self._postgres: PostgresServer | None = None
         self._connection: Any = None
         self._redis: list[RedisServer] = []
@@ -133,7 +141,7 @@ class Ground:
         if storage == "sqlite":
             return File(self._folder / f"bench-{self._count}.db")
         if storage == "postgres":
-            return await self._database(f"bench_{self._count}")
+            return await self._database(f"bench_{uuid4().hex}")
         settings = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-percentage": 0}
         server = await asyncio.to_thread(RedisServer, settings)
         self._redis.append(server)
@@ -144,13 +152,15 @@ class Ground:
     async def _database(self, name: str) -> Database:
         import asyncpg
 
-        if self._postgres is None:
+        if self._url is None:
             self._postgres = await asyncio.to_thread(lambda: PostgresServer(self._settings, durable=True))
-            self._connection = await asyncpg.connect(self._postgres.url)
+            self._url = self._postgres.url
+        if self._connection is None:
+            self._connection = await asyncpg.connect(self._url)
             version = await self._connection.fetchval("SHOW server_version")
             self.versions["PostgreSQL"] = version.split()[0]
         await self._connection.execute(f"CREATE DATABASE {name}")
-        return Database(self._postgres.url.rpartition("/")[0] + f"/{name}", self._connection)
+        return Database(self._url.rpartition("/")[0] + f"/{name}", self._connection)
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import resource
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ class Sizes:
 
 
 SIZES = {"tiny": Sizes(40, 4), "usual": Sizes(10_000, 100), "full": Sizes(10_000, 300)}
-PEER_SAVES = 10
+PEER_SAVES = 6
 
 
 async def run(run: Run) -> Results:
@@ -39,12 +38,10 @@ async def run(run: Run) -> Results:
             run.report(f"{target.name}: a thread of {sizes.messages:,} messages")
             said = [target.message(one) for one in plain]
             await target.save(THREAD, {"messages": said[:begin]}, said[:begin])
-            gc.collect()
             before = _resident()
             # Half of the saves by itself, for its memory; half in turn with the others, for its time.
             for number in range(saves):
                 await _save(target, said, begin + 2 * number + 2)
-            gc.collect()
             if target.name != "encoding":
                 grown = (_resident() - before) / saves
                 results.append(

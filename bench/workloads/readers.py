@@ -24,6 +24,8 @@ class Sizes:
 
 SIZES = {"tiny": Sizes(4, 6, 3, 2), "usual": Sizes(64, 200, 50, 7), "full": Sizes(64, 200, 50, 15)}
 PEER_ROUNDS = 3
+PEER_STEP = 5
+"""Peers take long to fill: they, and Clew and the raw driver beside them, save five turns at a time."""
 WARM_UP = -1
 AGAIN = 3
 """How often each thread is loaded again over the same connections."""
@@ -39,7 +41,7 @@ async def run(run: Run) -> Results:
     async with run.opened(run.without("encoding", "clew update"), tasks=sizes.readers) as opened:
         for each in opened:
             run.report(f"{each.target.name}: filling {sizes.threads} threads")
-            await _fill(each.target, plain, sizes)
+            await _fill(each.target, plain, sizes, PEER_STEP if run.peers else 1)
             await each.place.settle()
         for number in range(rounds):
             for each in opened:
@@ -60,15 +62,17 @@ async def run(run: Run) -> Results:
     ]
 
 
-async def _fill(target: Target, plain: list[list[dict[str, Any]]], sizes: Sizes) -> None:
+async def _fill(target: Target, plain: list[list[dict[str, Any]]], sizes: Sizes, turns: int) -> None:
+    """Save each thread's conversation, so many turns at a time."""
     said = [[target.message(one) for one in conversation] for conversation in plain]
     waiting = iter([*range(sizes.threads), WARM_UP])
 
     async def write() -> None:
         for thread in waiting:
             own = said[thread % len(said)]
-            for end in range(2, len(own) + 1, 2):
-                await target.save(f"thread-{thread}", {"messages": own[:end]}, own[end - 2 : end])
+            for begin in range(0, len(own), 2 * turns):
+                end = min(begin + 2 * turns, len(own))
+                await target.save(f"thread-{thread}", {"messages": own[:end]}, own[begin:end])
 
     await asyncio.gather(*[write() for _ in range(sizes.readers)])
 

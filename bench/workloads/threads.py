@@ -22,7 +22,7 @@ class Sizes:
 
 
 SIZES = {"tiny": Sizes(12, 30, 3, 3), "usual": Sizes(1_000, 20_000, 10, 60), "full": Sizes(1_000, 100_000, 10, 200)}
-PEER_SIZES = {"tiny": SIZES["tiny"], "usual": Sizes(100, 1_000, 10, 40), "full": Sizes(1_000, 20_000, 10, 60)}
+PEER_SIZES = {"tiny": SIZES["tiny"], "usual": Sizes(50, 500, 10, 40), "full": Sizes(1_000, 20_000, 10, 60)}
 AT_ONCE = 500
 
 
