@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 200)
     outcomes: list[Outcome] = []
     servers: dict[str, str] = {}
-    pairs = [(name, storage) for name in chosen.only for storage in chosen.on if storage in WORKLOADS[name].storages]
+    on = [each for each in chosen.on if chosen.peer is None or targets_of(PEERS[chosen.peer], each)]
+    pairs = [(name, storage) for name in chosen.only for storage in on if storage in WORKLOADS[name].storages]
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(pairs))

@@ -18,6 +18,7 @@ from rich.console import Console
 from bench import outcome
 from bench.outcome import Outcome
 from bench.targets import PEERS
+from bench.workloads import WORKLOADS
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,35 +26,36 @@ ROOT = Path(__file__).parent.parent
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--peer", choices=list(PEERS), nargs="+", default=list(PEERS), help="these peers")
+    parser.add_argument("--only", choices=list(WORKLOADS), nargs="+", default=list(WORKLOADS), help="these workloads")
     parser.add_argument("--json", type=Path, help="write the results to this file too")
     chosen, others = parser.parse_known_args()
     console = Console()
     outcomes: list[Outcome] = []
     about: dict[str, Any] = {}
-    missing = 0
-    for peer in chosen.peer:
-        console.rule(peer)
-        reason = absent(peer)
-        if reason is None:
-            told, found = _run(peer, others)
+    missing = {peer: reason for peer in chosen.peer if (reason := absent(peer)) is not None}
+    for peer, reason in missing.items():
+        left_out = [(peer, "everything", reason)]
+        outcomes.append(Outcome(workload=chosen.only[0], storage="memory", environment=peer, left_out=left_out))
+    # A process for each: none is slowed down by what another left in memory.
+    for workload in chosen.only:
+        for peer in [each for each in chosen.peer if each not in missing and WORKLOADS[workload].needs in (None, each)]:
+            console.rule(f"{workload}, beside {peer}")
+            told, found = _run(peer, ["--only", workload, *others])
             outcomes += found
             about = {
                 "machine": told["machine"],
-                "versions": {
-                    **about.get("versions", {}),
-                    f"{peer}: Python": told["versions"].pop("Python"),
-                    **told["versions"],
-                },
+                "versions": {**about.get("versions", {}), **_named(peer, told["versions"])},
             }
-        else:
-            missing += 1
-            console.print(f"[red]NOT MEASURED: {peer}[/]: {reason}")
-            outcomes.append(
-                Outcome(workload="growing", storage="memory", environment=peer, left_out=[(peer, "everything", reason)])
-            )
-        if chosen.json:
-            outcome.write(chosen.json, about, outcomes)
+            if chosen.json:
+                outcome.write(chosen.json, about, outcomes)
+    for peer, reason in missing.items():
+        console.print(f"[red]NOT MEASURED: {peer}[/]: {reason}")
     return 1 if missing else 0
+
+
+def _named(peer: str, versions: dict[str, str]) -> dict[str, str]:
+    """The versions, with the Python of this peer's environment by its name."""
+    return {f"Python (beside {peer})" if name == "Python" else name: version for name, version in versions.items()}
 
 
 def absent(peer: str, root: Path = ROOT) -> str | None:

@@ -37,7 +37,7 @@ EXPECTED = {
         "load on a new connection, turn 8",
         "list 10 checkpoints, turn 8",
     },
-    "savers": {"4 savers: saves a second", "4 savers: p50", "4 savers: p99"},
+    "savers": {"4 savers: saves a second", "4 savers: p50", "4 savers: p99", "4 savers: processor time a save"},
     "readers": {"4 readers, loads a second, first time in a process", "4 readers, loads a second, again"},
     "graph": {"a turn of the graph, turn 4", "stored, turn 4 of the graph"},
     "threads": {"save among 30 threads", "load among 30 threads", "search a thread's messages among 30 threads"},

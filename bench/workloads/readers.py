@@ -38,6 +38,7 @@ async def run(run: Run) -> Results:
     plain = [messages(sizes.turns, seed) for seed in range(min(8, sizes.threads))]
     first: dict[str, list[float]] = {}
     again: dict[str, list[float]] = {}
+    busy: dict[str, list[float]] = {}
     async with run.opened(run.without("encoding", "clew update"), tasks=sizes.readers) as opened:
         for each in opened:
             run.report(f"{each.target.name}: filling {sizes.threads} threads")
@@ -53,12 +54,16 @@ async def run(run: Run) -> Results:
                 async with each.target.again() as fresh:
                     # Connections are there, and the threads that are timed were never loaded over them.
                     await _rate(fresh, [WARM_UP] * sizes.readers, sizes)
+                    computed = time.process_time()
                     first.setdefault(each.target.name, []).append(await _rate(fresh, order, sizes))
+                    busy.setdefault(each.target.name, []).append((time.process_time() - computed) / len(order))
                     again.setdefault(each.target.name, []).append(await _rate(fresh, order * AGAIN, sizes))
     what = f"{sizes.readers} readers, loads a second"
     return [
         *[Measure.of(f"{what}, first time in a process", "/s", name, values) for name, values in first.items()],
         *[Measure.of(f"{what}, again", "/s", name, values) for name, values in again.items()],
+        # What this process computes for one: no rate can be better than one load in this time.
+        *Measure.times("processor time of a first load", busy),
     ]
 
 

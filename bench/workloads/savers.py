@@ -31,6 +31,7 @@ async def run(run: Run) -> Results:
     rates: dict[str, list[float]] = {}
     middle: dict[str, list[float]] = {}
     slowest: dict[str, list[float]] = {}
+    busy: dict[str, list[float]] = {}
     async with run.opened(run.without("encoding"), tasks=sizes.savers) as opened:
         said = {
             each.target.name: [[each.target.message(one) for one in conversation] for conversation in plain]
@@ -39,16 +40,21 @@ async def run(run: Run) -> Results:
         for number in range(rounds + 1):
             for target in [each.target for each in opened]:
                 run.report(f"{target.name}: {sizes.savers} savers, round {number}")
+                computed = time.process_time()
                 rate, taken = await _round(target, said[target.name], number)
+                computed = time.process_time() - computed
                 if number:
                     rates.setdefault(target.name, []).append(rate)
                     middle.setdefault(target.name, []).append(quantile(taken, 0.5))
                     slowest.setdefault(target.name, []).append(quantile(taken, 0.99))
+                    busy.setdefault(target.name, []).append(computed / len(taken))
     what = f"{sizes.savers} savers"
     return [
         *[Measure.of(f"{what}: saves a second", "/s", name, values) for name, values in rates.items()],
         *Measure.times(f"{what}: p50", middle),
         *Measure.times(f"{what}: p99", slowest),
+        # What this process computes for one: no rate can be better than one save in this time.
+        *Measure.times(f"{what}: processor time a save", busy),
     ]
 
 
