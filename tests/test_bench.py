@@ -70,10 +70,12 @@ def medians(found: Outcome, what: str) -> dict[str, float]:
     return {each.target: each.median for each in found.measures if each.what == what}
 
 
-@pytest.mark.parametrize("workload", [name for name in WORKLOADS if name != "growing"])
+@pytest.mark.parametrize(
+    "workload", [name for name in WORKLOADS if name != "growing" and "sqlite" in WORKLOADS[name].storages]
+)
 def test_a_workload_runs_on_sqlite_and_gives_what_it_says(workload: str) -> None:
     found = run(workload, "sqlite")
-    assert {each.what for each in found.measures} >= EXPECTED[workload]
+    assert {each.what for each in found.measures} | {each.name for each in found.figures} >= EXPECTED[workload]
     assert found.figures, "a workload without a goal shows nothing"
     assert all(each.median >= 0 for each in found.measures)
 
@@ -184,8 +186,9 @@ def test_a_run_writes_results_that_can_be_read_again(tmp_path: Path, capsys: pyt
     assert "W7" in capsys.readouterr().out
 
 
-def test_there_are_goals_for_every_workload() -> None:
-    assert set(GOALS) == set(WORKLOADS) == set(EXPECTED)
+def test_every_workload_is_tested_and_goals_are_of_workloads() -> None:
+    assert set(WORKLOADS) == set(EXPECTED)
+    assert set(GOALS) <= set(WORKLOADS)
 
 
 def test_a_figure_holds_on_the_right_side_of_its_bound() -> None:
