@@ -41,6 +41,7 @@ from clew.model.reports import (
     Stats,
     VerifyReport,
 )
+from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
 from clew.model.thread import ThreadInfo
 
 __version__ = "0.1.0"
@@ -48,13 +49,16 @@ __version__ = "0.1.0"
 __all__ = [
     "ANY_USER",
     "NOT_LOADED",
+    "BackgroundStatus",
     "BaseCheckpointer",
     "BlockingCallError",
+    "CacheStatus",
     "Change",
     "Checkpoint",
     "CheckpointInfo",
     "CheckpointMetadata",
     "CleanupReport",
+    "CleanupStatus",
     "ClewError",
     "CompactReport",
     "Config",
@@ -78,6 +82,7 @@ __all__ = [
     "SchemaVersionError",
     "StateTooLargeError",
     "Stats",
+    "Status",
     "StorageError",
     "ThreadDeletedError",
     "ThreadInfo",

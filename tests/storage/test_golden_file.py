@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 import clew
+from clew.model.commit import After, Removal
+from clew.storage.sqlite import SQLiteStorage
 from clew.storage.sqlite.schema import VERSION
+from clew.testing.build import commit
+from clew.testing.driver import InlineStorage
 from tests.codec.thread_log import message
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -41,6 +45,9 @@ def write(path: Path) -> None:
         checkpointer.put_checkpoint({**ana, "checkpoint_ns": "sub"}, {"inner": True})
         checkpointer.fork(ana, "fork")
         checkpointer.update_state({**ana, "thread_id": "fork"}, append={"messages": [message(999)]})
+    store = InlineStorage(lambda: SQLiteStorage(path))
+    store.apply(commit("trip", user="ana", commit_id="noted", remove=Removal(), journal=b"for another store"))
+    store.close()
 
 
 def test_there_is_a_golden_file_of_the_current_version() -> None:
@@ -52,6 +59,13 @@ def test_a_file_of_every_version_opens_reads_and_goes_on(golden: Path, tmp_path:
     path = tmp_path / "old.db"
     shutil.copy(golden, path)
     ana = {"thread_id": "trip", "user_id": "ana"}
+    store = InlineStorage(lambda: SQLiteStorage(path))
+    # Version 2 brought the journal.
+    noted = [("trip", "noted", None, b"for another store")] if golden.stem != "sqlite-1" else []
+    assert [(each.thread_id, each.commit_id, each.after, each.data) for each in store.journal()] == noted
+    after = After(noted[0][1] if noted else None)
+    store.apply(commit("trip", user="ana", remove=Removal(), after=after, journal=b"more"))
+    store.close()
     with clew.SQLiteCheckpointer(path) as checkpointer:
         assert checkpointer.verify().ok
         history = checkpointer.get_history(ana, limit=None)

@@ -33,7 +33,14 @@ class Careless(MemoryStorage):
         return await super().apply([replace(commit, basis=None) for commit in commits])
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Careless])
+class Unchained(MemoryStorage):
+    """Does not look at what a commit comes after."""
+
+    async def apply(self, commits):
+        return await super().apply([replace(commit, after=None) for commit in commits])
+
+
+@pytest.mark.parametrize("broken", [Forgetful, Careless, Unchained])
 def test_the_machine_finds_what_is_wrong(broken):
     machine = storage_machine(lambda _: broken())
     with pytest.raises(AssertionError):

@@ -12,7 +12,7 @@ from clew.errors import ClewError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import Applied
 from clew.model.config import ANY_USER
-from clew.model.queries import CheckpointQuery, ThreadQuery
+from clew.model.queries import CheckpointQuery, JournalQuery, ThreadQuery
 from clew.storage.redis import RedisStorage
 from clew.storage.redis.keys import Keys, slot_of
 from clew.testing.build import attachment, checkpoint, commit, deletion, message, row
@@ -118,6 +118,7 @@ def test_a_slot_moves_while_its_threads_are_written(cluster, prefix):
                     checkpoint=checkpoint(f"c{count}", covers=[(0, count + 1)]),
                     messages=[message(f"m{count}")] if count % 3 == 0 else (),
                     attachments=[attachment(f"c{count}", "k")] if count % 5 == 0 else (),
+                    journal=b"%d" % count if count % 2 else None,
                 )
                 await saved(storage, made)
                 counts[name] += 1
@@ -145,6 +146,10 @@ def test_a_slot_moves_while_its_threads_are_written(cluster, prefix):
             assert await ids_of(storage, name) == [f"c{number}" for number in range(counts[name])]
             page = await storage.checkpoints(CheckpointQuery(thread_id=name, user=None, detail="state"))
             assert len(page.rows) == counts[name]
+        limit = sum(counts.values())
+        noted = (await persistent(lambda: storage.journal(JournalQuery(limit=limit)))).entries
+        for name in names:
+            assert [int(each.data) for each in noted if each.thread_id == name] == [*range(1, counts[name], 2)]
         for user in (None, ANY_USER):
             found = await persistent(lambda user=user: storage.threads(ThreadQuery(user=user)))  # type: ignore[misc]
             assert sorted(each.thread_id for each in found) == sorted(names)

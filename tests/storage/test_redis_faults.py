@@ -16,7 +16,7 @@ from hiredis import ReplyError
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import Applied
-from clew.model.queries import CheckpointQuery, MessageQuery, ThreadQuery
+from clew.model.queries import CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery
 from clew.storage.redis import RedisStorage
 from clew.storage.redis.failures import failure
 from clew.testing.build import checkpoint, commit, message, row
@@ -60,7 +60,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_doubled_while_connections_are_
             count = 0
             while not done:
                 new = checkpoint(f"c{count}")
-                made = commit(f"t{number}", values=row(count), checkpoint=new, messages=[message(f"m{count}")])
+                said = [message(f"m{count}")]
+                made = commit(f"t{number}", values=row(count), checkpoint=new, messages=said, journal=b"%d" % count)
                 await saved(storage, made)
                 acknowledged[number].append(f"c{count}")
                 count += 1
@@ -88,6 +89,9 @@ def test_nothing_acknowledged_is_lost_and_nothing_doubled_while_connections_are_
             assert len(found) == len(expected)
         threads = await persistent(lambda: storage.threads(ThreadQuery(user=None)))
         assert len(threads) == 8
+        noted = (await persistent(lambda: storage.journal(JournalQuery(limit=100_000)))).entries
+        for number, expected in enumerate(acknowledged):
+            assert [int(each.data) for each in noted if each.thread_id == f"t{number}"] == [*range(len(expected))]
         await storage.close()
 
     with Proxy.before(server.url) as proxy:

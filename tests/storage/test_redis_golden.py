@@ -11,7 +11,7 @@ import redis
 from msgspec.structs import replace
 
 from clew.ids import new_id
-from clew.model.commit import Commit, Removal
+from clew.model.commit import After, Commit, Removal
 from clew.storage.memory import MemoryStorage
 from clew.storage.redis.keys import Keys
 from clew.testing.build import attachment, checkpoint, commit, fields, later, message, row
@@ -73,6 +73,12 @@ def test_a_thread_of_the_first_version_is_read_and_written_on() -> None:
         for each in (store, reference):
             each.apply(commit(user="ann", values=row(3), checkpoint=checkpoint("c4", covers=[(1, 4)])))
         assert plain(store) == plain(reference)
+        # It has no chain, and gets one.
+        for each in (store, reference):
+            each.apply(commit(commit_id="6", user="ann", messages=[message("m3")], after=After(None), journal=b"j"))
+            each.apply(commit(commit_id="7", user="ann", values=row(4), checkpoint=checkpoint("c5"), after=After("6")))
+        assert plain(store) == plain(reference)
+        assert [(found.commit_id, found.after, found.data) for found in store.journal()] == [("6", None, b"j")]
     reference.close()
 
 

@@ -21,7 +21,7 @@ ids = st.text(st.one_of(st.sampled_from("{}%:a0"), st.characters()), max_size=12
 def test_different_ids_have_different_keys(names):
     keys = [KEYS.thread(name) for name in names]
     keys += [KEYS.of_user(name) for name in [None, *names]]
-    keys += [*KEYS.indexes(ANY_USER), KEYS.meta, KEYS.token]
+    keys += [*KEYS.indexes(ANY_USER), *KEYS.journals(), KEYS.meta, KEYS.token]
     assert len(set(keys)) == len(keys)
 
 
@@ -48,6 +48,9 @@ def test_an_id_can_be_told_from_its_key(name):
     assert KEYS.user_of(KEYS.of_user(None)) is None
     assert KEYS.user_of(KEYS.bucket(name)) is ANY_USER
     assert KEYS.bucket(name) in KEYS.indexes(ANY_USER)
+    assert KEYS.journal(name) in KEYS.journals()
+    assert KEYS.thread_of(KEYS.journal(name)) is None
+    assert not KEYS.is_index(KEYS.journal(name))
 
 
 def test_slots_are_what_redis_says():

@@ -7,13 +7,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.codec.rows import OpenRow, OpenRows, Value, digest, write_row
+from clew.codec.rows import OpenRow, OpenRows, digest, write_row
 from clew.model.records import ValueRow
 from clew.upkeep.compaction import garbage, merged, rows_to_merge, small_rows_at_the_end
 
 
 def row(first: int, *contents: bytes) -> ValueRow:
-    return write_row(first, [Value(content, 1, digest(content, b"items")) for content in contents])
+    return write_row(first, contents, [1] * len(contents), [digest(content, b"items") for content in contents])
 
 
 def log(*counts: int) -> list[ValueRow]:
@@ -26,7 +26,7 @@ def log(*counts: int) -> list[ValueRow]:
 
 
 def contents(rows: list[ValueRow]) -> list[bytes]:
-    return [content for each in rows for content, _ in OpenRow(each).contents()]
+    return [content for each in rows for content in OpenRow(each).contents()]
 
 
 def test_neighbouring_rows_become_one_and_keep_numbers_contents_and_digests() -> None:

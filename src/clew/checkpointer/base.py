@@ -13,6 +13,7 @@ from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.messages import MessageMethods
 from clew.checkpointer.operations import OperationMethods
 from clew.checkpointer.state import StateMethods
+from clew.checkpointer.status import StatusMethods
 from clew.checkpointer.threads import ThreadMethods
 from clew.checkpointer.travel import TravelMethods
 from clew.storage.offload import inline
@@ -28,6 +29,7 @@ class BaseCheckpointer(
     ThreadMethods,
     LeaseMethods,
     OperationMethods,
+    StatusMethods,
 ):
     """Durable session memory over any storage.
 

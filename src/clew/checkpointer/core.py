@@ -17,7 +17,7 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.index import IndexCache, ThreadIndex
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
-from clew.errors import ConfigError, ThreadDeletedError, TransientStorageError
+from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
@@ -78,9 +78,13 @@ class Core:
         """The result of `call`, tried again with growing pauses while the storage fails in a way that may pass."""
         try:
             return await call()
-        except TransientStorageError:
-            if not self._retry_for:
-                raise
+        except TransientStorageError as error:
+            return await self._again(call, error)
+
+    async def _again(self, call: Callable[[], Awaitable[R]], error: TransientStorageError) -> R:
+        """The same after the first try ended with `error`."""
+        if not self._retry_for:
+            raise error
         begun, waited, longest = self._clock.monotonic(), 0.0, FIRST_PAUSE
         while True:
             # What the tries took counts too, as far as the clock shows it.
@@ -103,16 +107,13 @@ class Core:
 
     async def _apply_unseen(self, commit: Commit) -> Applied:
         """The same for upkeep, which acts in nobody's name and goes by what it has just read."""
-
-        return await self._try(partial(self._apply_once, commit))
+        try:
+            return _applied(commit, await self._storage.apply((commit,)))
+        except TransientStorageError as error:
+            return await self._again(partial(self._apply_once, commit), error)
 
     async def _apply_once(self, commit: Commit) -> Applied:
-        (outcome,) = await self._storage.apply((commit,))
-        if isinstance(outcome, Applied):
-            return outcome
-        if isinstance(outcome, ThreadDeletedError):
-            raise deleted(commit.thread_id) from outcome
-        raise outcome
+        return _applied(commit, await self._storage.apply((commit,)))
 
     async def _apply_plain(self, commit: Commit) -> Applied:
         """Apply a commit that brings no values, such as one of messages."""
@@ -226,6 +227,16 @@ class _Seen:
 
     def clear(self) -> None:
         self._bases.clear()
+
+
+def _applied(commit: Commit, outcomes: list[Applied | ClewError]) -> Applied:
+    """What came of the one commit, or raises what kept it from being applied."""
+    (outcome,) = outcomes
+    if isinstance(outcome, Applied):
+        return outcome
+    if isinstance(outcome, ThreadDeletedError):
+        raise deleted(commit.thread_id) from outcome
+    raise outcome
 
 
 def deleted(thread_id: str) -> ThreadDeletedError:

@@ -102,11 +102,12 @@ class StateMethods(Finding):
             found = known or await self._view_to_edit(address)
             view, log = found if found is not None else (None, None)
             try:
-                body, rows = (view.body, await self._rows_to_edit(address, view.body)) if view else (None, ())
-                new = replace(new, parent=view.checkpoint_id if view is not None else None)
-                applied = await self._save(
-                    address, partial(edited, body, rows), new, messages=records, log=log, commit_id=commit_id
-                )
+                encode, parent = partial(edited, None, ()), None
+                if view is not None:
+                    rows = () if view.entries is not None else await self._rows_to_edit(address, view.body)
+                    encode, parent = partial(edited, view.body, rows, entries=view.entries), view.checkpoint_id
+                new = replace(new, parent=parent)
+                applied = await self._save(address, encode, new, messages=records, log=log, commit_id=commit_id)
                 return self._checkpoint(address, new, applied, NOT_LOADED)
             except OldViewError:
                 known = None

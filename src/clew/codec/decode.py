@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,8 @@ from clew.codec.nodes import (
 )
 from clew.codec.packing import Packer, Tag
 from clew.codec.rows import OpenRows
+
+_FIRST_NODE: Final = NodeTag.VALUE.value
 
 
 class Decoding:
@@ -102,7 +104,7 @@ class Decoding:
         return value, memo
 
     def _revive(self, tag: int, data: memoryview) -> Any:
-        if tag < NodeTag.VALUE:
+        if tag < _FIRST_NODE:
             return self._packer.revive_with(self._decoder, tag, data)
         self._nodes_met += 1
         if tag == NodeTag.VALUE:

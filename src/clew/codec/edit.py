@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
-from clew.codec.cutting import closed, opened, split_items, split_pairs, written_length
+from clew.codec.cutting import closed, opened, split_items, split_pairs
 from clew.codec.decode import Decoding
-from clew.codec.encode import Covers, Encoding, Part
-from clew.codec.index import joined
+from clew.codec.encode import Covers, Encoding
+from clew.codec.index import Entries, Part, joined
 from clew.codec.nodes import (
     DICT,
     LIST,
@@ -27,6 +27,9 @@ from clew.codec.packing import Packer
 from clew.errors import ConfigError
 from clew.model.records import Range
 
+NO_ENTRIES: Final = Entries(DICT, {})
+"""What an edit of nothing starts from."""
+
 
 def needed_to_edit(item: bytes) -> tuple[Range, ...]:
     """The values that have to be read before `item` can be edited: none, but for a state with very many keys."""
@@ -37,31 +40,29 @@ def needed_to_edit(item: bytes) -> tuple[Range, ...]:
 class Edit:
     """A change to the entries of a state: fields set, lists appended to, fields removed."""
 
-    def __init__(self, packer: Packer, encoding: Encoding, decoding: Decoding) -> None:
+    def __init__(self, packer: Packer, encoding: Encoding) -> None:
         self._packer = packer
         self._encoding = encoding
-        self._decoding = decoding
 
     def apply(
         self,
-        item: bytes | None,
+        before: Entries,
         *,
         set: Mapping[str, Any],
         append: Mapping[str, Iterable[Any]],
         remove: Iterable[str],
-    ) -> tuple[Part, int]:
-        """The changed state and its size. `item=None` starts from an empty one."""
-        container, entries = self._entries(item)
-        self._check_fields(container, (*set, *append))
+    ) -> Entries:
+        """The entries of the changed state."""
+        self._check_fields(before.container, (*set, *append))
+        parts = dict(before.parts)
         for name in remove:
-            entries.pop(self._key(name), None)
+            parts.pop(self._key(name), None)
         for name, value in set.items():
-            entries[self._key(name)] = self._encoding.part(self._packer.pack(value, name=f"set[{name!r}]"), None)
+            parts[self._key(name)] = self._encoding.part(self._packer.pack(value, name=f"set[{name!r}]"), None)
         for name, added in append.items():
             key = self._key(name)
-            entries[key] = self._appended(name, entries.get(key), added)
-        size = written_length(container, map(len, entries), [_length(part.node) for part in entries.values()])
-        return self._encoding.map_of(container, entries, size), size
+            parts[key] = self._appended(name, parts.get(key), added)
+        return Entries(before.container, parts)
 
     def _check_fields(self, container: Container, names: Iterable[str]) -> None:
         entry = self._packer.entry(container.prefix) if container.tag else None
@@ -74,28 +75,12 @@ class Edit:
             raise ConfigError(f"the fields of a state are named by text, not {type(name).__name__}: {name!r:.60}")
         return self._packer.pack(name)
 
-    def _entries(self, item: bytes | None) -> tuple[Container, dict[bytes, Part]]:
-        if item is None:
-            return DICT, {}
-        node = _sequence(item)
-        if node is not None and node.container.shape == MAP:
-            content = self._decoding.content(node)
-            container, count = node.container, node.count
-        elif (found := opened(item)) is not None and found[0].shape == MAP:
-            container, count, start = found
-            content = item[start:]
-        else:
-            raise ConfigError(
-                "update_state needs a state that is a dict or an object with fields; save the whole with put_state"
-            )
-        return container, {key: Part(node, covers_of(node)) for key, node in split_pairs(content, count).items()}
-
     def _appended(self, name: str, part: Part | None, added: Iterable[Any]) -> Part:
         packed = self._packer.pack(list(added), name=f"append[{name!r}]")
         if part is None:
             return self._encoding.part(packed, None)
         _, count, start = _list(packed)
-        node = _sequence(part.node)
+        node = part.sequence or _sequence(part.node)
         if node is not None and node.container == LIST:
             return self._encoding.append(node, split_items(packed[start:], count))
         found = opened(part.node)
@@ -103,6 +88,23 @@ class Edit:
             raise ConfigError(f"can't append to {name!r}: it is not a list; replace it with set={{{name!r}: …}}")
         _, before, content = found
         return self._encoding.part(closed(LIST, before + count, part.node[content:] + packed[start:]), None)
+
+
+def entries_of(item: bytes, decoding: Decoding) -> Entries:
+    """What is in the state that `item` stands for. Raises ConfigError if it has no fields."""
+    node = _sequence(item)
+    if node is not None and node.container.shape == MAP:
+        content = decoding.content(node)
+        container, count = node.container, node.count
+    elif (found := opened(item)) is not None and found[0].shape == MAP:
+        container, count, start = found
+        content = item[start:]
+    else:
+        raise ConfigError(
+            "update_state needs a state that is a dict or an object with fields; save the whole with put_state"
+        )
+    pairs = split_pairs(content, count)
+    return Entries(container, {key: Part(node, _length(node), covers_of(node)) for key, node in pairs.items()})
 
 
 def covers_of(item: bytes) -> Covers:

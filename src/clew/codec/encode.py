@@ -29,7 +29,7 @@ from clew.codec.cutting import (
     split_items,
     split_pairs,
 )
-from clew.codec.index import Memo, ThreadIndex, joined
+from clew.codec.index import Entries, Memo, Part, ThreadIndex, joined
 from clew.codec.nodes import (
     LIST,
     MAP,
@@ -44,20 +44,12 @@ from clew.codec.nodes import (
     value_node,
     write_runs,
 )
-from clew.model.records import Range
+from clew.model.records import Range, ValueRow
 
 MANY_ENTRIES: Final = 64
 """A map with more entries than this is compared as a whole before it is looked into."""
 
 Covers = tuple[Range, ...]
-
-
-class Part(Struct):
-    """A part of the state as it stands in the body, the values that it needs, and its memo for the next save."""
-
-    node: bytes
-    covers: Covers = ()
-    memo: Memo | None = None
 
 
 class _Cut(Struct):
@@ -75,16 +67,25 @@ class Encoding:
     def __init__(self, index: ThreadIndex | None) -> None:
         self._index = index
         self.first = index.basis.next_value if index is not None else 0
-        self.values: list[rows.Value] = []
+        self.digests: list[bytes] = []
+        """What the new values are known by."""
+        self._contents: list[bytes] = []
+        self._items: list[int] = []
         self._fresh: dict[bytes, int] = {}
+
+    def row(self) -> ValueRow | None:
+        """The new values, if there are any."""
+        if not self.digests:
+            return None
+        return rows.write_row(self.first, self._contents, self._items, self.digests)
 
     def part(self, item: bytes, memo: Memo | None) -> Part:
         """Any part, as small as it can be made in the body."""
         size = len(item)
         if size <= INLINE:
-            return Part(item)
+            return Part(item, size)
         if memo is not None and memo.packed == item:
-            return Part(memo.node, memo.covers, memo)
+            return Part(memo.node, size, memo.covers, memo)
         container = opened(item)
         if container is not None:
             kind, count, start = container
@@ -101,15 +102,22 @@ class Encoding:
         else:
             runs = runs_of([self.value(piece, 0, b"piece") for piece in pieces(item)])
             node, covers = pieces_node(size, runs), ranges_of(runs)
-        return Part(node, covers, Memo(packed=item, node=node, covers=covers))
+        return Part(node, size, covers, Memo(packed=item, node=node, covers=covers))
 
-    def fields(self, container: Container, packed: Mapping[bytes, bytes], length: int, memo: Memo | None) -> Part:
-        """A map of packed keys to packed values. It is not hidden in a value: an edit can see its entries."""
+    def entries(self, container: Container, packed: Mapping[bytes, bytes], memo: Memo | None) -> Entries:
+        """A map of packed keys to packed values, each a part by itself."""
         known = memo.entries if memo is not None else {}
-        entries = {key: self.part(item, known.get(key)) for key, item in packed.items()}
-        part = self.map_of(container, entries, length)
-        memos = {key: entry.memo for key, entry in entries.items() if entry.memo is not None}
-        part.memo = Memo(packed=b"", node=part.node, covers=part.covers, entries=memos)
+        return Entries(container, {key: self.part(item, known.get(key)) for key, item in packed.items()})
+
+    def fields(self, entries: Entries, length: int) -> Part:
+        """The map of `entries`, with the memos of all. It is not hidden in a value: an edit can see what is in it."""
+        part = self.map_of(entries, length)
+        part.memo = Memo(
+            packed=b"",
+            node=part.node,
+            covers=part.covers,
+            entries={key: entry.memo for key, entry in entries.parts.items() if entry.memo is not None},
+        )
         return part
 
     def value(self, content: bytes, items: int, kind: rows.Kind) -> int:
@@ -119,25 +127,27 @@ class Encoding:
         if number is None and self._index is not None:
             number = self._index.number(digest)
         if number is None:
-            number = self._fresh[digest] = self.first + len(self.values)
-            self.values.append(rows.Value(content, items, digest))
+            number = self._fresh[digest] = self.first + len(self.digests)
+            self.digests.append(digest)
+            self._contents.append(content)
+            self._items.append(items)
         return number
 
     def _map(self, container: Container, entries: Mapping[bytes, bytes], item: bytes, memo: Memo | None) -> Part:
-        part = self.fields(container, entries, len(item), memo)
+        part = self.fields(self.entries(container, entries, memo), len(item))
         if len(entries) > MANY_ENTRIES and part.memo is not None:
             part.memo = replace(part.memo, packed=item)
         return part
 
-    def map_of(self, container: Container, entries: Mapping[bytes, Part], length: int) -> Part:
-        """A map of entries that are already parts. `length` is how long it would be written out."""
-        covers = [each for part in entries.values() for each in part.covers]
-        written = [key + part.node for key, part in entries.items()]
+    def map_of(self, entries: Entries, length: int) -> Part:
+        """The map of `entries`. `length` is how long it would be written out."""
+        parts = entries.parts
+        covers = [each for part in parts.values() for each in part.covers]
+        written = [key + part.node for key, part in parts.items()]
         if sum(map(len, written)) <= SPLIT:
-            return Part(closed(container, len(entries), b"".join(written)), joined(covers))
-        cut = self._cut(zip(written, map(len, written), [part.covers for part in entries.values()], strict=True))
-        node, covered = self._node(container, len(entries), length, runs_of(cut.numbers), covers)
-        return Part(node, covered)
+            return Part(closed(entries.container, len(parts), b"".join(written)), length, joined(covers))
+        cut = self._cut(zip(written, map(len, written), [part.covers for part in parts.values()], strict=True))
+        return self._node(entries.container, len(parts), length, runs_of(cut.numbers), covers)
 
     def sequence(self, container: Container, count: int, start: int, item: bytes, memo: Memo | None) -> Part:
         """A list (or a tuple, a set, …) cut into values, those of the memo kept where it agrees."""
@@ -148,7 +158,7 @@ class Encoding:
         if item.startswith(old, start):
             return self._grown(container, count, start, item, memo, len(old))
         low, high, tail, middle = _kept(memo, bytes(old), item, start, count)
-        fresh = self._cut(self._parts(middle))
+        fresh = self._cut_items(middle)
         numbers = [*memo.numbers[low:high], *fresh.numbers, *memo.numbers[tail:]]
         ends = _spliced(memo.ends, low, high, fresh.lengths, tail)
         items = _spliced(memo.items, low, high, fresh.items, tail)
@@ -156,17 +166,17 @@ class Encoding:
         reach |= {at + high - low: reach for at, reach in fresh.reach.items()}
         shift = len(numbers) - len(memo.numbers)
         reach |= {at + shift: reach for at, reach in memo.reach.items() if at >= tail}
-        return self._sequence_part(container, count, start, item, numbers, ends, items, runs_of(numbers), reach)
+        return self._remembered(container, count, start, item, numbers, ends, items, runs_of(numbers), reach)
 
     def _grown(self, container: Container, count: int, start: int, item: bytes, memo: Memo, length: int) -> Part:
         """The usual case: everything that was there is still there, and some items came after it."""
         before = memo.items[-1] if memo.items else 0
-        fresh = self._cut(self._parts(split_items(item[start + length :], count - before)))
+        fresh = self._cut_items(split_items(item[start + length :], count - before))
         reach = memo.reach
         if fresh.reach:
             kept = len(memo.numbers)
             reach = {**reach, **{at + kept: covers for at, covers in fresh.reach.items()}}
-        return self._sequence_part(
+        return self._remembered(
             container,
             count,
             start,
@@ -178,7 +188,7 @@ class Encoding:
             reach,
         )
 
-    def _sequence_part(
+    def _remembered(
         self,
         container: Container,
         count: int,
@@ -190,11 +200,11 @@ class Encoding:
         runs: Runs,
         reach: Mapping[int, Covers],
     ) -> Part:
-        node, covers = self._node(container, count, len(item), runs, _all(reach.values()) if reach else [])
-        memo = Memo(
+        part = self._node(container, count, len(item), runs, _all(reach.values()) if reach else [])
+        part.memo = Memo(
             packed=item,
-            node=node,
-            covers=covers,
+            node=part.node,
+            covers=part.covers,
             container=container,
             start=start,
             numbers=numbers,
@@ -203,12 +213,12 @@ class Encoding:
             runs=runs,
             reach=reach,
         )
-        return Part(node, covers, memo)
+        return part
 
     def append(self, old: Sequence, items: list[bytes]) -> Part:
         """A sequence of which only the node is known, with `items` added at its end."""
-        cut = self._cut(self._parts(items))
-        node, covers = self._node(
+        cut = self._cut_items(items)
+        return self._node(
             old.container,
             old.count + len(items),
             old.length + sum(map(len, items)) + _header_growth(old, len(items)),
@@ -216,7 +226,14 @@ class Encoding:
             [*ranges_of(old.reach), *_all(cut.reach.values())],
             old.spine,
         )
-        return Part(node, covers)
+
+    def _cut_items(self, items: list[bytes]) -> _Cut:
+        """Values made of items as they are; of a large one, what stands for it."""
+        lengths = list(map(len, items))
+        if lengths and min(lengths) >= INLINE and max(lengths) <= LARGE:
+            # The usual case, messages: a value each.
+            return _Cut([self.value(item, 1, b"items") for item in items], lengths, [1] * len(items))
+        return self._cut(self._parts(items))
 
     def _parts(self, items: Iterable[bytes]) -> Iterable[tuple[bytes, int, Covers]]:
         for item in items:
@@ -258,8 +275,10 @@ class Encoding:
 
     def _node(
         self, container: Container, count: int, length: int, runs: Runs, reach: list[Range], spine: Runs = ()
-    ) -> tuple[bytes, Covers]:
-        """The node of a sequence, and the ranges that it needs: its runs and what its items `reach`."""
+    ) -> Part:
+        """The node of a sequence, which needs its runs and what its items `reach`."""
+        if len(runs) == 1 and not reach and not spine:
+            return _sequence_part(container, count, length, (), (), runs, ranges_of(runs))
         covers = joined([*ranges_of(runs), *reach])
         beyond = joined(reach) if reach else ()
         if spine or (len(runs) > RUNS_INLINE // 4 and len(write_runs(runs)) > RUNS_INLINE):
@@ -268,7 +287,15 @@ class Encoding:
             covers = beyond = joined([*covers, *ranges_of(spine)])
             runs = tuple(last)
         reached = tuple([(first, end - first) for first, end in beyond])
-        return sequence_node(container, count, length, reach=reached, spine=spine, runs=runs), covers
+        return _sequence_part(container, count, length, reached, spine, runs, covers)
+
+
+def _sequence_part(
+    container: Container, count: int, length: int, reach: Runs, spine: Runs, runs: Runs, covers: Covers
+) -> Part:
+    node = sequence_node(container, count, length, reach=reach, spine=spine, runs=runs)
+    read = Sequence(container=container, count=count, length=length, reach=reach, spine=spine, runs=runs)
+    return Part(node, length, covers, None, read)
 
 
 _NOTHING: Final = Memo(packed=b"", node=b"")

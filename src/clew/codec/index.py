@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from clew.codec.nodes import LIST, Container, Runs
-from clew.codec.rows import DIGEST_SIZE, Value
+from clew.codec.nodes import Sequence as SequenceNode
+from clew.codec.rows import DIGEST_SIZE
 from clew.model.records import Basis, Range, ValueRow
 
 MAX_COVERS = 8
@@ -45,24 +46,46 @@ class Memo(Struct, frozen=True, kw_only=True):
     entries: Mapping[bytes, Memo] = {}
 
 
+class Part(Struct):
+    """A part of the state as it stands in the body, the values that it needs, and its memo for the next save.
+
+    `length` is how long it would be written out; `sequence` is what `node` says, if it is the node of a sequence.
+    """
+
+    node: bytes
+    length: int
+    covers: tuple[Range, ...] = ()
+    memo: Memo | None = None
+    sequence: SequenceNode | None = None
+
+
+class Entries(Struct, frozen=True):
+    """A state with fields: what kind of map it is, and its parts by packed key."""
+
+    container: Container
+    parts: Mapping[bytes, Part]
+
+
 class View(Struct, frozen=True, kw_only=True):
-    """The last checkpoint of a namespace that this process wrote or loaded."""
+    """The last checkpoint of a namespace that this process wrote or loaded. `entries`, if they are known, spare an edit
+    reading the body."""
 
     checkpoint_id: str
     body: bytes
     size: int
     memo: Memo | None
+    entries: Entries | None = None
 
 
 class ThreadIndex:
     """What a process knows of one thread's values. Safe in several threads: parts are swapped whole or only added to."""
 
-    def __init__(self, basis: Basis) -> None:
+    def __init__(self, basis: Basis, numbers: Mapping[bytes, int] | None = None) -> None:
         self.basis = basis
         self.views: dict[str, View] = {}
         self.loose: tuple[int, ...] = ()
         """The first numbers of the small rows at the end of the log, which want merging."""
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[bytes, int] = dict(numbers or {})
         self._unread: list[tuple[int, bytes]] = []
         self._known_end = 0
         self._lock = threading.Lock()
@@ -80,11 +103,10 @@ class ThreadIndex:
                 self._known_end = row.end
                 self._unread.append((row.first, row.digests))
 
-    def add(self, first: int, values: Iterable[Value]) -> None:
+    def add(self, first: int, digests: Sequence[bytes]) -> None:
         """Take note of values that were written."""
-        for number, value in enumerate(values, first):
-            self._numbers[value.digest] = number
-            self._known_end = number + 1
+        self._known_end = first + len(digests)
+        self._numbers.update(zip(digests, range(first, self._known_end), strict=True))
 
     def _read(self) -> None:
         with self._lock:

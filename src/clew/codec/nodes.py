@@ -52,6 +52,8 @@ class Container(Struct, frozen=True):
 
 LIST: Final = Container(ARRAY)
 DICT: Final = Container(MAP)
+_LIST: Final = bytes((ARRAY, 0, 0))
+"""How a list is written in its node."""
 
 
 class Sequence(Struct, frozen=True, kw_only=True):
@@ -74,16 +76,9 @@ def pieces_node(length: int, runs: Iterable[Run]) -> bytes:
 
 
 def sequence_node(container: Container, count: int, length: int, *, reach: Runs, spine: Runs, runs: Runs) -> bytes:
-    parts = (
-        bytes((container.shape, container.tag)),
-        _sized(container.prefix),
-        varint(count),
-        varint(length),
-        _sized(write_runs(reach)),
-        _sized(write_runs(spine)),
-        write_runs(runs),
-    )
-    return extension(NodeTag.SEQUENCE, b"".join(parts))
+    kind = _LIST if container is LIST else bytes((container.shape, container.tag)) + _sized(container.prefix)
+    elsewhere = _sized(write_runs(reach)) + _sized(write_runs(spine)) if reach or spine else b"\0\0"
+    return extension(NodeTag.SEQUENCE, kind + varint(count) + varint(length) + elsewhere + write_runs(runs))
 
 
 def read_value(data: memoryview) -> tuple[int, int]:

@@ -53,6 +53,8 @@ class Tag(enum.IntEnum):
 CONTAINER_TAGS: Final = frozenset({Tag.TUPLE, Tag.SET, Tag.FROZENSET, Tag.PAIRS, Tag.RECORD, Tag.ORDERED_DICT})
 """Extensions whose content is an array or a map (after a name, in a record): they can be cut like one."""
 
+_RECORD: Final = Tag.RECORD.value
+"""A plain number: a list of messages is a thousand records."""
 _OPTIONS: Final = (
     ormsgpack.OPT_PASSTHROUGH_TUPLE
     | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
@@ -124,9 +126,12 @@ class Packer:
         return self.revive_with(self._decoder, tag, data)
 
     def revive_with(self, decoder: msgspec.msgpack.Decoder[Any], tag: int, data: memoryview) -> Any:
-        if tag == Tag.RECORD:
+        if tag == _RECORD:
             length = name_length(data)
-            return self.build(bytes(data[:length]), decoder.decode(data[length:]))
+            name = bytes(data[:length])
+            entry = self._registry.by_packed_name(name)
+            fields = decoder.decode(data[length:])
+            return entry.put_together(fields) if entry is not None else self.build(name, fields)
         container = _CONTAINERS.get(tag)
         if container is not None:
             return container(decoder.decode(data))
@@ -144,7 +149,7 @@ class Packer:
 
     def entry(self, packed_name: bytes) -> Entry | None:
         """How objects of the class with this (packed) name are made, if it is registered."""
-        return self._registry.by_name(msgspec.msgpack.decode(packed_name, type=str))
+        return self._registry.by_packed_name(packed_name)
 
     def _extend(self, obj: Any) -> ormsgpack.Ext:
         cls = type(obj)

@@ -13,7 +13,6 @@ from itertools import accumulate, pairwise
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Struct
 
 from clew.codec.frame import seal, unseal
 from clew.codec.nodes import read_varint, varint
@@ -28,43 +27,42 @@ MERGE_LEVEL: Final = 1
 Kind = Literal[b"items", b"piece", b"spine"]
 
 
-class Value(Struct, frozen=True):
-    """A value to be written. `items` is how many items its content holds (0 for a piece or a spine)."""
-
-    content: bytes
-    items: int
-    digest: bytes
+_HASHES: Final = {
+    kind: hashlib.blake2b(digest_size=DIGEST_SIZE, person=kind) for kind in (b"items", b"piece", b"spine")
+}
+"""To copy one is cheaper than to make one."""
 
 
 def digest(content: bytes, kind: Kind) -> bytes:
     """What a value is known by. It resists crafted collisions: what tools return is hostile."""
-    return hashlib.blake2b(content, digest_size=DIGEST_SIZE, person=kind).digest()
+    hashed = _HASHES[kind].copy()
+    hashed.update(content)
+    return hashed.digest()
 
 
-def write_row(first: int, values: Sequence[Value]) -> ValueRow:
-    """The row that holds `values`, numbered from `first`."""
-    return _row(
-        first, [(value.content, value.items) for value in values], b"".join([v.digest for v in values]), level=1
-    )
+def write_row(first: int, contents: Sequence[bytes], items: Sequence[int], digests: Sequence[bytes]) -> ValueRow:
+    """The row of these values, numbered from `first`: their contents, how many items each holds (0 for a piece or a spine) and
+    what each is known by."""
+    return _row(first, contents, items, b"".join(digests), level=1)
 
 
 def merge_rows(rows: Sequence[ValueRow], *, level: int) -> ValueRow:
     """One row in the place of neighbouring ones. The numbers of the values stay."""
     if any(one.end != other.first for one, other in pairwise(rows)):
         raise ValueError("only rows that lie side by side can be merged")
-    values = [value for row in rows for value in OpenRow(row).contents()]
-    return _row(rows[0].first, values, b"".join([row.digests for row in rows]), level=level)
+    contents, items = _taken_apart(rows)
+    return _row(rows[0].first, contents, items, b"".join([row.digests for row in rows]), level=level)
 
 
 def hollow_row(row: ValueRow, unused: Iterable[Range]) -> ValueRow:
     """The same row without the content of the `unused` values: their numbers stay, so nothing else has to change."""
-    values = OpenRow(row).contents()
+    contents, items = _taken_apart([row])
     digests = bytearray(row.digests)
     for first, end in unused:
         for at in range(first - row.first, end - row.first):
-            values[at] = b"", 0
+            contents[at], items[at] = b"", 0
             digests[at * DIGEST_SIZE : (at + 1) * DIGEST_SIZE] = bytes(DIGEST_SIZE)
-    return _row(row.first, values, bytes(digests), level=MERGE_LEVEL)
+    return _row(row.first, contents, items, bytes(digests), level=MERGE_LEVEL)
 
 
 def unbroken(rows: Sequence[ValueRow], end: int) -> Iterator[ValueRow]:
@@ -74,21 +72,28 @@ def unbroken(rows: Sequence[ValueRow], end: int) -> Iterator[ValueRow]:
     for row, stop in zip(rows, [*(each.first for each in rows[1:]), end], strict=False):
         if row.first > at:
             gap = row.first - at
-            yield _row(at, [(b"", 0)] * gap, bytes(DIGEST_SIZE * gap), level=MERGE_LEVEL)
+            yield _row(at, [b""] * gap, [0] * gap, bytes(DIGEST_SIZE * gap), level=MERGE_LEVEL)
         at = min(row.end, stop)
         if at == row.end:
             yield row
         elif at > row.first:
             kept = at - row.first
-            yield _row(row.first, OpenRow(row).contents()[:kept], row.digests[: DIGEST_SIZE * kept], level=MERGE_LEVEL)
+            contents, items = _taken_apart([row])
+            digests = row.digests[: DIGEST_SIZE * kept]
+            yield _row(row.first, contents[:kept], items[:kept], digests, level=MERGE_LEVEL)
 
 
-def _row(first: int, values: Sequence[tuple[bytes, int]], digests: bytes, *, level: int) -> ValueRow:
-    lengths, items = [len(content) for content, _ in values], [held for _, held in values]
-    directory = msgspec.msgpack.encode([lengths, None if items.count(1) == len(items) else items])
-    content = b"".join([varint(len(directory)), directory, *[content for content, _ in values]])
-    data = seal(content, level=level, compress_from=COMPRESS_FROM)
-    return ValueRow(first=first, count=len(values), digests=digests, data=data)
+def _row(first: int, contents: Sequence[bytes], items: Sequence[int], digests: bytes, *, level: int) -> ValueRow:
+    count = len(contents)
+    directory = msgspec.msgpack.encode([list(map(len, contents)), None if items.count(1) == count else items])
+    data = seal(b"".join((varint(len(directory)), directory, *contents)), level=level, compress_from=COMPRESS_FROM)
+    return ValueRow(first=first, count=count, digests=digests, data=data)
+
+
+def _taken_apart(rows: Iterable[ValueRow]) -> tuple[list[bytes], list[int]]:
+    """The contents of the values in `rows`, and how many items each holds."""
+    opened = [OpenRow(row) for row in rows]
+    return [each for row in opened for each in row.contents()], [held for row in opened for held in row.items]
 
 
 _directories: Final = msgspec.msgpack.Decoder(tuple[list[int], list[int] | None])
@@ -118,12 +123,9 @@ class OpenRow:
         """The contents of values `first` up to `end`, put together; both within this row."""
         return memoryview(self._content)[self._ends[first - self.first] : self._ends[end - self.first]]
 
-    def contents(self) -> list[tuple[bytes, int]]:
-        """Each value's content with its number of items."""
-        ends = self._ends
-        return [
-            (self._content[start:end], items) for start, end, items in zip(ends[:-1], ends[1:], self.items, strict=True)
-        ]
+    def contents(self) -> list[bytes]:
+        """Each value's content."""
+        return [self._content[start:end] for start, end in pairwise(self._ends)]
 
 
 class OpenRows:

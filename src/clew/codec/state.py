@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from clew.codec.cutting import written_length
 from clew.codec.decode import Decoding
-from clew.codec.edit import Edit, covers_of, needed_to_edit
-from clew.codec.encode import Encoding, Part
+from clew.codec.edit import NO_ENTRIES, Edit, covers_of, entries_of, needed_to_edit
+from clew.codec.encode import Encoding
 from clew.codec.frame import seal, unseal
-from clew.codec.index import Memo, ThreadIndex, View
+from clew.codec.index import Entries, Memo, Part, ThreadIndex, View
 from clew.codec.packing import Packer
 from clew.codec.registry import Registry
-from clew.codec.rows import OpenRows, Value, write_row
+from clew.codec.rows import OpenRows
 from clew.errors import StateTooLargeError
 from clew.model.records import Basis, Range, ValueRow
 
@@ -27,16 +27,19 @@ class Encoded(Struct, frozen=True, kw_only=True):
     covers: tuple[Range, ...]
     size: int
     row: ValueRow | None
-    values: list[Value]
+    digests: list[bytes]
     memo: Memo | None
+    entries: Entries | None
 
     def remember(self, index: ThreadIndex, namespace: str, checkpoint_id: str, basis: Basis) -> None:
         """Take into `index` what was committed."""
         if self.row is not None:
-            index.add(self.row.first, self.values)
+            index.add(self.row.first, self.digests)
             index.loose = (*index.loose, self.row.first)
         index.basis = basis
-        index.views[namespace] = View(checkpoint_id=checkpoint_id, body=self.body, size=self.size, memo=self.memo)
+        index.views[namespace] = View(
+            checkpoint_id=checkpoint_id, body=self.body, size=self.size, memo=self.memo, entries=self.entries
+        )
 
 
 class StateCodec:
@@ -57,13 +60,12 @@ class StateCodec:
             item = self._packer.pack(state)
             size = len(item)
             self._check_size(size)
-            part = encoding.part(item, memo)
-        else:
-            container, entries = fields
-            size = written_length(container, map(len, entries), map(len, entries.values()))
-            self._check_size(size)
-            part = encoding.fields(container, entries, size, memo)
-        return self._encoded(encoding, part, size)
+            return self._encoded(encoding, encoding.part(item, memo), None)
+        container, packed = fields
+        size = written_length(container, map(len, packed), map(len, packed.values()))
+        self._check_size(size)
+        entries = encoding.entries(container, packed, memo)
+        return self._encoded(encoding, encoding.fields(entries, size), entries)
 
     def edit(
         self,
@@ -71,16 +73,20 @@ class StateCodec:
         rows: Iterable[ValueRow],
         index: ThreadIndex | None,
         *,
+        entries: Entries | None = None,
         set: Mapping[str, Any],
         append: Mapping[str, Iterable[Any]],
         remove: Iterable[str],
     ) -> Encoded:
-        """The state of `body` with some of its fields changed; `rows` has what `needed_to_edit` asked for."""
+        """The state of `body` with some of its fields changed; `rows` has what `needed_to_edit` asked for. With its `entries`,
+        if they are known, the body need not be read."""
         encoding = Encoding(index)
-        edit = Edit(self._packer, encoding, Decoding(self._packer, OpenRows(rows)))
-        part, size = edit.apply(None if body is None else unseal(body), set=set, append=append, remove=remove)
+        if entries is None and body is not None:
+            entries = entries_of(unseal(body), Decoding(self._packer, OpenRows(rows)))
+        after = Edit(self._packer, encoding).apply(entries or NO_ENTRIES, set=set, append=append, remove=remove)
+        size = written_length(after.container, map(len, after.parts), [part.length for part in after.parts.values()])
         self._check_size(size)
-        return self._encoded(encoding, part, size)
+        return self._encoded(encoding, encoding.map_of(after, size), after)
 
     def needed_to_edit(self, body: bytes) -> tuple[Range, ...]:
         """The values that `edit` has to read; nearly always none."""
@@ -110,15 +116,15 @@ class StateCodec:
         """A copy that shares nothing with `obj`, and is what loading it would give."""
         return self._packer.unpack(self._packer.pack(obj))
 
-    def _encoded(self, encoding: Encoding, part: Part, size: int) -> Encoded:
-        values = encoding.values
+    def _encoded(self, encoding: Encoding, part: Part, entries: Entries | None) -> Encoded:
         return Encoded(
             body=seal(part.node),
             covers=part.covers,
-            size=size,
-            row=write_row(encoding.first, values) if values else None,
-            values=values,
+            size=part.length,
+            row=encoding.row(),
+            digests=encoding.digests,
             memo=part.memo,
+            entries=entries,
         )
 
     def _check_size(self, size: int) -> None:

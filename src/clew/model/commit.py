@@ -84,12 +84,28 @@ class Removal(Struct, frozen=True, kw_only=True):
     as_of: int | None = None
 
 
+class Begin(Struct, frozen=True, kw_only=True):
+    """What a thread is known by, if the commit creates it: instead of what the store would draw.
+
+    `incarnation` is at most 20 bytes long, as `clew.ids.new_id` makes them.
+    """
+
+    incarnation: str
+    epoch: int = 0
+
+
+class After(Struct, frozen=True):
+    """The thread's last commit must be this one of a chain; `None`: the thread has none, or is not there."""
+
+    commit_id: str | None
+
+
 class Commit(Struct, frozen=True, kw_only=True):
     """Everything that becomes durable together in one thread. Applied atomically; applied twice, it is a no-op.
 
-    A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `fence`,
+    A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `after`, `fence`,
     then `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages`, `thread`.
-    `clew.storage.protocol` says what each step promises.
+    `clew.storage.protocol` says what each step promises. `begin`, `after` and `journal` are for copies of a store in another.
     """
 
     commit_id: str
@@ -107,6 +123,9 @@ class Commit(Struct, frozen=True, kw_only=True):
     keep_attachments: bool = False
     messages: tuple[MessageRecord, ...] = ()
     thread: ThreadFields | None = None
+    begin: Begin | None = None
+    after: After | None = None
+    journal: bytes | None = None
 
 
 class Applied(Struct, frozen=True, kw_only=True):

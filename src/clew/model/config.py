@@ -41,8 +41,8 @@ class Address(Struct, frozen=True, kw_only=True):
 def read_config(config: Config | str) -> Address:
     """The address that `config` names. Raises ConfigError if it names no thread or holds a wrong type."""
     if isinstance(config, str):
-        config = {"thread_id": config}
-    elif not isinstance(config, Mapping):
+        return Address(thread_id=_text("thread_id", config), user=None, run_id=None, checkpoint_id=None, namespace="")
+    if not isinstance(config, Mapping):
         raise ConfigError(f"config must be a mapping with a 'thread_id', or a thread id; got {type(config).__name__}")
     thread_id = config.get("thread_id")
     if thread_id is None:

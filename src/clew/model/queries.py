@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clew.model.config import User
 from clew.model.plain import Plain
-from clew.model.records import Basis, CheckpointRecord, Range, ValueRow
+from clew.model.records import Basis, CheckpointRecord, JournalEntry, Range, ValueRow
 
 Detail = Literal["info", "body", "state"]
 
@@ -91,6 +91,21 @@ class ThreadQuery(Struct, frozen=True, kw_only=True):
     search: str | None = None
     offset: int = 0
     limit: int | None = 50
+
+
+class JournalQuery(Struct, frozen=True, kw_only=True):
+    """The oldest entries of the journal, of one thread or of all but those in `without`."""
+
+    thread_id: str | None = None
+    without: frozenset[str] = frozenset()
+    limit: int = 100
+
+
+class JournalPage(Struct, frozen=True, kw_only=True):
+    """Entries, and how many the whole journal has, whatever was asked for."""
+
+    entries: tuple[JournalEntry, ...] = ()
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,3 +98,19 @@ class LeaseRecord(Struct, frozen=True, kw_only=True):
     token: int
     since: datetime
     expires_at: datetime
+
+
+class JournalEntry(Struct, frozen=True, kw_only=True):
+    """A commit that waits to be taken to another store. `position` grows within a thread, and with time.
+
+    `after` is the thread's commit before it, `incarnation` that of the thread as it left it (or as it found it, if it left
+    none), `at` the commit's own time.
+    """
+
+    position: int
+    thread_id: str
+    commit_id: str
+    after: str | None
+    incarnation: str | None
+    at: datetime
+    data: bytes

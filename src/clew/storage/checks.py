@@ -57,6 +57,17 @@ def check_basis(now: Basis | None, commit: Commit) -> None:
         raise epoch_moved(commit, now.epoch)
 
 
+def check_after(commit: Commit, last: str | None) -> None:
+    """That the thread's chain ends with the commit that this one comes after."""
+    if commit.after is not None and commit.after.commit_id != last:
+        raise chain_moved(commit, last)
+
+
+def next_in_chain(commit: Commit) -> str | None:
+    """What the thread's chain ends with once `commit` is applied."""
+    return commit.commit_id if commit.journal is not None or commit.after is not None else None
+
+
 def check_as_of(commit: Commit, sequence: int) -> None:
     """That the thread is still as it was when it was found out which values nobody needs."""
     as_of = commit.remove.as_of if commit.remove else None
@@ -115,6 +126,12 @@ def epoch_moved(commit: Commit, epoch: int) -> StaleBasisError:
     message = f"thread {commit.thread_id!r}: values were taken out of it; read it again"
     expected = commit.basis.epoch if commit.basis else None
     return StaleBasisError(message, thread_id=commit.thread_id, expected=expected, actual=epoch)
+
+
+def chain_moved(commit: Commit, last: str | None) -> StaleBasisError:
+    expected = commit.after.commit_id if commit.after else None
+    message = f"thread {commit.thread_id!r}: its last commit is {last!r}, not {expected!r}; the two stores differ"
+    return StaleBasisError(message, thread_id=commit.thread_id, expected=expected, actual=last)
 
 
 def written_since(commit: Commit, sequence: int) -> StaleBasisError:

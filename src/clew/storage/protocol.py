@@ -1,4 +1,4 @@
-"""The contract of a storage: twelve operations, and what each promises.
+"""The contract of a storage: fourteen operations, and what each promises.
 
 Whoever writes a storage implements `Storage` and subclasses `clew.testing.StorageContract` (or `DurableStorageContract`);
 the suite is the definition, this page is its summary.
@@ -15,6 +15,7 @@ touch the others. A failure of the storage as a whole is raised instead. For one
 3. *Basis.* If given, the thread must exist in that incarnation, else ThreadDeletedError; the epoch must be the
    same, else StaleBasisError. `values.first` must be the thread's next value number (0 in a new thread), else
    StaleBasisError.
+   A commit `after` another is applied only if that is the last one in the thread's chain, else StaleBasisError.
 4. *Fence.* If given, it must be the token of the thread's last lease, else LeaseError.
 5. *Remove*, then everything else is added. Taking out checkpoints or all state, and naming values to take out, counts the
    epoch up. Values that a fork shares can't be taken out or merged: ConflictError. Nor can values be, once the thread's
@@ -29,6 +30,12 @@ touch the others. A failure of the storage as a whole is raised instead. For one
 
 A commit that only removes does not create a thread. All times come from the commit; the order never does. One commit counts
 the thread's sequence up by one, and its epoch by at most one.
+
+**Journal.** A commit with `journal` leaves that in the store's journal in the same moment, until it is trimmed: the way to take
+commits to another store, in the order of each thread. Such a commit, and one with `after`, becomes the last one in the
+thread's chain; any other commit ends the chain (what comes next is after `None`). Deleting a thread ends it too, but takes
+nothing out of the journal. A commit that is refused or repeated leaves nothing; one that finds no thread to remove from leaves
+its entry. A thread that a commit creates, by a fork too, has the incarnation and epoch that `begin` says, if it says so.
 
 **Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`. Its copy of the
 checkpoint is number 1, and so are the messages that it brings: those added to the source up to the checkpoint. Shared values
@@ -54,13 +61,15 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 
 RECEIPTS_KEPT = 256
 """How many of a thread's commits without a checkpoint are recognised if they come again."""
@@ -76,13 +85,14 @@ class Capabilities:
 
     `durable`: what is acknowledged survives the process. `suspends`: its coroutines wait on an event loop, so sync
     callers need one (a storage that doesn't suspend runs in the calling thread). `shares_forks`: a fork takes no
-    copy of the values.
+    copy of the values. `journals`: it keeps a journal (a storage that makes copies of a store itself doesn't).
     """
 
     name: str
     durable: bool
     suspends: bool
     shares_forks: bool
+    journals: bool = True
 
 
 class Storage(Protocol):
@@ -126,6 +136,12 @@ class Storage(Protocol):
 
     async def stats(self, user: User) -> StorageStats:
         """Totals of the user's threads, or of all with `ANY_USER`."""
+
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        """The oldest entries of the journal: those of a thread in their order, others as nearly as the store can tell."""
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        """Take entries out of the journal. One that is not there any more is none."""
 
     async def reclaim(self) -> None:
         """Give space that is no longer needed back to the system, where the store can."""

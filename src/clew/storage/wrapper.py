@@ -13,13 +13,16 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.status import Status
 from clew.storage.protocol import Capabilities, Storage
 
 Kind = Literal["apply", "read"]
@@ -73,5 +76,16 @@ class StorageWrapper:
     async def stats(self, user: User) -> StorageStats:
         return await self._around("read", lambda: self.inner.stats(user))
 
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        return await self._around("read", lambda: self.inner.journal(query))
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        await self._around("apply", lambda: self.inner.trim(entries))
+
     async def reclaim(self) -> None:
         await self._around("apply", self.inner.reclaim)
+
+    async def status(self, found: Status) -> Status:
+        """`found` with what this storage and those inside it know. Answers from what they know, and raises for no store."""
+        inner = self.inner
+        return await inner.status(found) if isinstance(inner, StorageWrapper) else found

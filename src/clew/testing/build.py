@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from clew.ids import new_id
-from clew.model.commit import HEAD, Commit, ForkSource, NewCheckpoint, OnConflict, Removal, TheHead, ThreadFields
+from clew.model.commit import (
+    HEAD,
+    After,
+    Begin,
+    Commit,
+    ForkSource,
+    NewCheckpoint,
+    OnConflict,
+    Removal,
+    TheHead,
+    ThreadFields,
+)
 from clew.model.config import User
 from clew.model.message import folded
 from clew.model.records import AttachmentRecord, Basis, MessageRecord, Range, ValueRow
@@ -116,6 +127,9 @@ def commit(
     keep_attachments: bool = False,
     messages: Sequence[MessageRecord] = (),
     thread: ThreadFields | None = None,
+    begin: Begin | None = None,
+    after: After | None = None,
+    journal: bytes | None = None,
 ) -> Commit:
     return Commit(
         commit_id=new_id() if commit_id is None else commit_id,
@@ -133,6 +147,9 @@ def commit(
         keep_attachments=keep_attachments,
         messages=tuple(messages),
         thread=thread,
+        begin=begin,
+        after=after,
+        journal=journal,
     )
 
 

@@ -144,3 +144,6 @@ thread_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"search": _needles, "offset": st.integers(0, 2), "limit": _limits},
     optional={"thread_id": st.sampled_from(THREADS)},
 )
+journal_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"thread_id": st.sampled_from(THREADS), "limit": st.sampled_from([0, 1, 2])}
+) | st.fixed_dictionaries({"without": st.frozensets(st.sampled_from(THREADS))})

@@ -15,13 +15,21 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, CheckpointRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import (
+    AttachmentRecord,
+    CheckpointRecord,
+    JournalEntry,
+    LeaseRecord,
+    MessageRecord,
+    ThreadRecord,
+)
 from clew.storage.protocol import Capabilities, Storage
 from clew.testing.build import NOON
 
@@ -174,6 +182,12 @@ class DrivenStorage:
 
     def stats(self, user: User = ANY_USER) -> StorageStats:
         return self.run(self.storage.stats(user))
+
+    def journal(self, **query: Any) -> list[JournalEntry]:
+        return list(self.run(self.storage.journal(JournalQuery(**query))).entries)
+
+    def journal_count(self) -> int:
+        return self.run(self.storage.journal(JournalQuery(limit=1))).count
 
     def everything(self) -> dict[str, Any]:
         """All that can be read, by name: equal before and after what changes nothing."""

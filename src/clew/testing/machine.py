@@ -19,10 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from clew.errors import ClewError, ConflictError
-from clew.model.commit import Applied, Commit, Removal
+from clew.ids import new_id
+from clew.model.commit import After, Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import Totals
-from clew.model.records import Basis, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import Basis, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import StaleBasisError, Storage
 from clew.testing.build import commit, fields, fork_of, later
@@ -36,6 +37,7 @@ from clew.testing.draw import (
     checkpoint_queries,
     covers_within,
     field_sets,
+    journal_queries,
     message_lists,
     message_queries,
     new_checkpoints,
@@ -47,6 +49,8 @@ from clew.testing.draw import (
     value_rows,
 )
 from clew.testing.driver import DrivenStorage, InlineStorage
+
+_ALL = 10_000
 
 CI = settings(
     max_examples=100,
@@ -93,6 +97,7 @@ class StorageMachine(RuleBasedStateMachine):
         self.last_tokens: dict[str, int] = {}
         self.bases: list[Basis] = []
         self.commits: list[Commit] = []
+        self.last_commits: dict[str, str] = {}
         self.since_opened = 0
 
     @property
@@ -113,10 +118,11 @@ class StorageMachine(RuleBasedStateMachine):
         page = self.real.values(thread_id)
         next_value = page.basis.next_value if page.basis else 0
         new = data.draw(value_rows(next_value), label="values")
-        made = replace(data.draw(new_checkpoints(covers_within([*page.rows, new]))), on_conflict="branch")
+        head = replace(data.draw(new_checkpoints(covers_within([*page.rows, new]))), on_conflict="branch")
         messages = data.draw(message_lists, label="messages")
         user = self.owner(thread_id)
-        self.apply(commit(thread_id, user=user, at=later(at), values=new, checkpoint=made, messages=messages))
+        made = commit(thread_id, user=user, at=later(at), values=new, checkpoint=head, messages=messages)
+        self.apply(self.noted(data, made))
 
     @rule(data=st.data(), at=seconds)
     def write(self, data: st.DataObject, at: float) -> None:
@@ -145,7 +151,20 @@ class StorageMachine(RuleBasedStateMachine):
         fence = data.draw(some([None, None, self.last_tokens.get(thread_id)], list(self.tokens)), label="fence")
         keep = data.draw(st.booleans(), label="keep")
         known = self.drawn_basis(data, thread_id)
-        return commit(thread_id, user=user, at=later(at), basis=known, fence=fence, keep_attachments=keep, **made)
+        whole = commit(thread_id, user=user, at=later(at), basis=known, fence=fence, keep_attachments=keep, **made)
+        return self.noted(data, whole)
+
+    def noted(self, data: st.DataObject, made: Commit) -> Commit:
+        """`made`, now and then for the journal, after another commit or as the beginning of a copy."""
+        if not self.real.capabilities.journals:
+            return made
+        afters = [After(None), After(self.last_commits.get(made.thread_id))]
+        return replace(
+            made,
+            journal=data.draw(st.sampled_from([None, None, None, b"", b"noted"]), label="journal"),
+            after=data.draw(some([None, None, None, afters[1]], afters), label="after"),
+            begin=data.draw(some([None], st.builds(Begin, incarnation=st.builds(new_id), epoch=st.integers(0, 9)))),
+        )
 
     def drawn_basis(self, data: st.DataObject, thread_id: str) -> Basis | None:
         return data.draw(some([None, self.model.values(thread_id).basis], self.bases), label="basis")
@@ -171,7 +190,7 @@ class StorageMachine(RuleBasedStateMachine):
         copy = data.draw(st.sampled_from(CHECKPOINTS), label="as")
         fork = fork_of(source, checkpoint_id, namespace=namespace, as_checkpoint_id=copy)
         user = data.draw(some([self.owner(source)], USERS), label="user")
-        self.apply(commit(thread_id, user=user, at=later(at), fork=fork, messages=messages))
+        self.apply(self.noted(data, commit(thread_id, user=user, at=later(at), fork=fork, messages=messages)))
 
     @precondition(lambda self: self.model.threads())
     @rule(data=st.data(), at=seconds)
@@ -220,9 +239,8 @@ class StorageMachine(RuleBasedStateMachine):
         owner = self.owner(thread_id)
         if by_owner or owner is not None:
             user = data.draw(st.sampled_from([owner, ANY_USER] if by_owner else [None, "eve"]), label="user")
-            self.apply(
-                commit(thread_id, user=user, basis=self.drawn_basis(data, thread_id), remove=Removal(thread=True))
-            )
+            basis = self.drawn_basis(data, thread_id)
+            self.apply(self.noted(data, commit(thread_id, user=user, basis=basis, remove=Removal(thread=True))))
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data())
@@ -255,6 +273,14 @@ class StorageMachine(RuleBasedStateMachine):
             expected = replace(expected, token=self.tokens[expected.token])
         assert found == expected
 
+    @precondition(lambda self: self.real.capabilities.journals and self.model.journal())
+    @rule(data=st.data())
+    def trim(self, data: st.DataObject) -> None:
+        both = [_by_thread(store.journal(limit=_ALL)) for store in (self.model, self.real)]
+        places = data.draw(st.lists(st.integers(0, len(both[0]) - 1), max_size=3), label="places")
+        for store, entries in zip((self.model, self.real), both, strict=True):
+            store.run(store.storage.trim([entries[place] for place in places]))
+
     @precondition(lambda self: self.real.capabilities.durable and self.since_opened > 2)
     @rule()
     def reopen(self) -> None:
@@ -272,6 +298,7 @@ class StorageMachine(RuleBasedStateMachine):
                 assert self.same_basis(wanted.basis, outcome.basis)
                 assert replace(outcome, basis=wanted.basis) == wanted
                 self.commits.append(each)
+                self.last_commits[each.thread_id] = each.commit_id
                 self.since_opened += 1
             else:
                 assert _kind(outcome, each) == _kind(wanted, each), f"{outcome!r} came of {each}, not {wanted!r}"
@@ -301,6 +328,20 @@ class StorageMachine(RuleBasedStateMachine):
         assert found.keys() == expected.keys()
         for name, value in found.items():
             assert value == expected[name], f"{name}: {value}, not {expected[name]}"
+
+    @invariant()
+    def the_journal_is_the_same(self) -> None:
+        if self.real.capabilities.journals:
+            self.compare_journals({})
+
+    def compare_journals(self, query: dict[str, Any]) -> None:
+        """Only the order within a thread is promised."""
+        expected, found = (_by_thread(store.journal(**{"limit": _ALL, **query})) for store in (self.model, self.real))
+        assert found == [
+            replace(wanted, position=each.position, incarnation=self.incarnations.get(wanted.incarnation or ""))
+            for wanted, each in zip(expected, found, strict=True)
+        ]
+        assert self.real.journal_count() == self.model.journal_count()
 
     def without_names(self, everything: dict[str, Any]) -> dict[str, Any]:
         """`everything` without what may differ: incarnations, and what copies in forks make different."""
@@ -346,6 +387,9 @@ class StorageMachine(RuleBasedStateMachine):
         threads = [self.plain_threads(store.threads(user=user, **query)) for store in both]
         assert threads[1] == threads[0]
 
+        if self.real.capabilities.journals:
+            self.compare_journals(data.draw(journal_queries, label="journal"))
+
         totals = [store.stats(user) for store in both]
         assert totals[1].by_day == totals[0].by_day
         assert self.plain_totals(totals[1].by_thread) == self.plain_totals(totals[0].by_thread)
@@ -355,6 +399,10 @@ class StorageMachine(RuleBasedStateMachine):
 
     def plain_totals(self, found: Mapping[str, Totals]) -> dict[str, Totals]:
         return {name: total if self.shares else dataclasses.replace(total, bytes=0) for name, total in found.items()}
+
+
+def _by_thread(entries: list[JournalEntry]) -> list[JournalEntry]:
+    return sorted(entries, key=lambda each: each.thread_id)
 
 
 def _kind(outcome: Applied | ClewError, made: Commit) -> type:

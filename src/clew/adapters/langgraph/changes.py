@@ -55,11 +55,16 @@ def _fields(obj: Any) -> ormsgpack.Ext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A checkpoint as it was last saved or loaded here: its channels, and the dumps of those that are lists."""
+    """A checkpoint as it was last saved or loaded here: its channels, and the dumps of those that are lists.
+
+    `doubtful`: a list was not what its dump said when it came to the next save. Mostly it was edited; but it may also be
+    that its objects are dumped differently once they were stored and loaded, so the next load dumps them anew.
+    """
 
     checkpoint_id: str
     channels: frozenset[str]
     dumps: Mapping[str, tuple[int, bytes]]
+    doubtful: bool = False
 
     @property
     def weight(self) -> int:
@@ -76,6 +81,8 @@ class Changes:
     kept: dict[str, int] = field(default_factory=dict)
     """How many elements at the beginning of a list that was changed are as they were."""
     dumps: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    surprising: bool = False
+    """Whether a list is not the one of before with more at its end."""
 
 
 def changes(
@@ -94,6 +101,7 @@ def changes(
             found.dumps[name] = len(value), packed
         kept = _kept(before, len(value), packed) if packed is not None else None
         if kept is None:
+            found.surprising = found.surprising or (before is not None and packed is not None)
             found.set[name] = store(value, name)
         elif kept < len(value):
             found.append[name] = store(value[kept:], name)

@@ -109,10 +109,14 @@ class ClewSaver(SyncTwins):
         key = thread_id, namespace
         known = self._memory.get(key, parent_id)
         found = changes(known, values, new_versions, self._stored)
+        doubtful = found.surprising
         if known is None or not await self._update(target, known, found, values, book_of(checkpoint), described):
             found = changes(None, values, new_versions, self._stored)
             await self._put_whole(target, found, values, book_of(checkpoint), described)
-        self._memory.put(key, Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=found.dumps))
+        self._memory.put(
+            key,
+            Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=found.dumps, doubtful=doubtful),
+        )
         return runnable_config(thread_id, namespace, checkpoint["id"])
 
     async def _update(
@@ -214,15 +218,17 @@ class ClewSaver(SyncTwins):
             return None
         # What LangGraph puts next is mostly a child of this one.
         made = await self._tuple(found, source, started="checkpoint" if source["checkpoint_id"] else "head")
-        values = made.checkpoint["channel_values"]
-        dumps = {
-            name: (len(value), packed)
-            for name, value in values.items()
-            if type(value) is list and (packed := dump(value)) is not None
-        }
-        known = Known(checkpoint_id=found.checkpoint_id, channels=frozenset(values), dumps=dumps)
-        if isinstance(found.state, dict) and BOOK in found.state:
-            self._memory.put((source["thread_id"], source["checkpoint_ns"]), known)
+        key = source["thread_id"], source["checkpoint_ns"]
+        before = self._memory.get(key, found.checkpoint_id)
+        if isinstance(found.state, dict) and BOOK in found.state and (before is None or before.doubtful):
+            values = made.checkpoint["channel_values"]
+            dumps = {
+                name: (len(value), packed)
+                for name, value in values.items()
+                if type(value) is list and (packed := dump(value)) is not None
+            }
+            known = Known(checkpoint_id=found.checkpoint_id, channels=frozenset(values), dumps=dumps)
+            self._memory.put(key, known)
         return made
 
     async def alist(

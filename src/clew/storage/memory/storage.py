@@ -13,13 +13,16 @@ from itertools import islice
 from msgspec.structs import replace
 
 from clew.errors import ClewError
-from clew.model.commit import Applied, Commit, Removal
+from clew.ids import new_id
+from clew.model.commit import Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.message import folded
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
@@ -27,9 +30,17 @@ from clew.model.queries import (
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, CheckpointRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import (
+    AttachmentRecord,
+    CheckpointRecord,
+    JournalEntry,
+    LeaseRecord,
+    MessageRecord,
+    ThreadRecord,
+)
 from clew.storage.checks import (
     adds,
+    check_after,
     check_as_of,
     check_basis,
     check_fence,
@@ -38,6 +49,7 @@ from clew.storage.checks import (
     check_owner,
     fork_exists,
     is_open_to,
+    next_in_chain,
     origin_missing,
     owner_of_new,
     source_missing,
@@ -56,6 +68,8 @@ class MemoryStorage:
         self._lock = threading.Lock()
         self._threads: dict[str, Thread] = {}
         self._leases: dict[str, LeaseRecord] = {}
+        self._journal: dict[int, JournalEntry] = {}
+        self._journaled = 0
         self._created = 0
         self._token = 0
 
@@ -90,12 +104,14 @@ class MemoryStorage:
         removal = commit.remove or Removal()
         kept = None if removal.thread else existing
         check_basis(existing.basis if existing else None, commit)
+        check_after(commit, existing.chain if existing else None)
         check_as_of(commit, kept.sequence if kept else 0)
         if commit.fork is None:
             check_first(commit, kept.next_value if kept else 0)
         last = self._leases.get(commit.thread_id)
         check_fence(commit, last.token if last else None)
         if kept is None and not adds(commit):
+            self._note(commit, existing, existing)
             return Applied(basis=None, removed=self._delete(existing))
         source = self._fork_source(commit, kept)
         thread = kept or self._new_thread(commit, source)
@@ -116,6 +132,8 @@ class MemoryStorage:
             thread.replace_rows(merged)
         thread.add(commit, parent_id)
         thread.remember(commit)
+        self._note(commit, existing, thread)
+        thread.chain = next_in_chain(commit)
         self._threads[commit.thread_id] = thread
         return thread.outcome(commit, removed=removed)
 
@@ -139,8 +157,11 @@ class MemoryStorage:
     def _new_thread(self, commit: Commit, source: tuple[Thread, CheckpointRecord] | None) -> Thread:
         """A thread that is not in the store yet: an empty one, or the copy that `commit` forks."""
         self._created += 1
+        begin = commit.begin or Begin(incarnation=new_id())
         thread = Thread(
             thread_id=commit.thread_id,
+            incarnation=begin.incarnation,
+            epoch=begin.epoch,
             owner=owner_of_new(commit, source[0].owner if source else None),
             ordinal=self._created,
             created_at=commit.at,
@@ -149,6 +170,21 @@ class MemoryStorage:
         if source and commit.fork:
             thread.copy(*source, commit.fork.as_checkpoint_id)
         return thread
+
+    def _note(self, commit: Commit, found: Thread | None, left: Thread | None) -> None:
+        """Enter the commit in the journal, if it is to be there."""
+        if commit.journal is None:
+            return
+        self._journaled += 1
+        self._journal[self._journaled] = JournalEntry(
+            position=self._journaled,
+            thread_id=commit.thread_id,
+            commit_id=commit.commit_id,
+            after=found.chain if found else None,
+            incarnation=left.incarnation if left else None,
+            at=commit.at,
+            data=commit.journal,
+        )
 
     def _delete(self, thread: Thread | None) -> int:
         if thread is None:
@@ -246,6 +282,20 @@ class MemoryStorage:
             found = [thread for thread in found if needle in thread.text or needle in folded(thread.thread_id)]
             found.sort(key=lambda thread: (thread.updated_at, thread.ordinal), reverse=True)
             return [thread.record() for thread in found[query.offset : _stop(query)]]
+
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        with self._lock:
+            wanted = (
+                entry
+                for entry in self._journal.values()
+                if query.thread_id in (None, entry.thread_id) and entry.thread_id not in query.without
+            )
+            return JournalPage(entries=tuple(islice(wanted, query.limit)), count=len(self._journal))
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        with self._lock:
+            for entry in entries:
+                self._journal.pop(entry.position, None)
 
     def _owned(self, user: User) -> list[Thread]:
         return [thread for thread in self._threads.values() if user is ANY_USER or thread.owner == user]

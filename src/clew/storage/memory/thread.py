@@ -10,7 +10,6 @@ from heapq import merge
 
 from msgspec.structs import replace
 
-from clew.ids import new_id
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
 from clew.storage.checks import made_checkpoint
@@ -48,8 +47,9 @@ class Thread:
     ordinal: int
     created_at: datetime
     updated_at: datetime
-    incarnation: str = field(default_factory=new_id)
+    incarnation: str
     sequence: int = 0
+    chain: str | None = None
     epoch: int = 0
     next_value: int = 0
     log: Log = field(default_factory=Log)

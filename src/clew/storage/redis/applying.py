@@ -1,4 +1,5 @@
-"""Commits on their way: sent together, each with its own outcome, acknowledged when the indexes know their threads."""
+"""Commits on their way: sent together, each with its own outcome, acknowledged when the indexes know their threads, and what
+they left in the journal."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
 from clew.storage.packing import text_bytes
 from clew.storage.redis.calling import Call, Caller
-from clew.storage.redis.committing import Source, commit_arguments, outcome, read_source, user_field
+from clew.storage.redis.committing import Source, commit_arguments, listing_of, outcome, read_source, user_field
+from clew.storage.redis.journal import Awaited
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import group_prefix
 from clew.storage.redis.link import Answer, Link
@@ -21,10 +23,11 @@ from clew.storage.redis.scripts import COMMIT, SOURCE
 class Applier:
     """Applies commits through one session."""
 
-    def __init__(self, caller: Caller, keys: Keys, listed: Listed, ttl: int | None) -> None:
+    def __init__(self, caller: Caller, keys: Keys, listed: Listed, awaited: Awaited, ttl: int | None) -> None:
         self._caller = caller
         self._keys = keys
         self._listed = listed
+        self._awaited = awaited
         self._ttl = ttl
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
@@ -57,9 +60,9 @@ class Applier:
         key = self._keys.thread(commit.thread_id)
         try:
             link = self._caller.router.node_for(key).for_commits()
+            return None if link is None else self._sent(commit, key, link, None)
         except StorageError:
             return None
-        return None if link is None else self._sent(commit, key, link, None)
 
     def _sent(self, commit: Commit, key: bytes, link: Link, source: Source | None) -> _Begun:
         call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
@@ -71,9 +74,9 @@ class Applier:
         try:
             source = await self._source(commit) if commit.fork is not None else None
             link = await self._caller.router.node_for(key).link(commits=True)
+            return self._sent(commit, key, link, source)
         except StorageError as error:
             return _Begun(commit, await self._caller.gone(error), None, None)
-        return self._sent(commit, key, link, source)
 
     async def _source(self, commit: Commit) -> Source | None:
         fork = commit.fork
@@ -92,12 +95,13 @@ class Applier:
 
     def _known_outcome(self, begun: _Begun, answer: list[Any]) -> Applied | ClewError | None:
         """The outcome, if nothing more has to be done for it."""
+        thread_id = begun.commit.thread_id
         result, standing = outcome(answer, begun.commit, begun.source)
-        if standing is None:
-            if isinstance(result, Applied):
-                self._listed.forget(begun.commit.thread_id)
-            return result
-        return result if self._listed.has(begun.commit.thread_id, standing) else None
+        if standing is None and isinstance(result, Applied):
+            self._listed.forget(thread_id)
+        if not self._awaited.has(thread_id, listing_of(answer)):
+            return None
+        return result if standing is None or self._listed.has(thread_id, standing) else None
 
     async def _outcome(self, begun: _Begun) -> Applied | ClewError:
         if isinstance(begun.call, ClewError):
@@ -107,9 +111,14 @@ class Applier:
             known = self._known_outcome(begun, answer)
             if known is not None:
                 return known
+            thread_id = begun.commit.thread_id
             result, standing = outcome(answer, begun.commit, begun.source)
-            if standing is not None:
-                await self._listed.add(self._caller, begun.commit.thread_id, standing)
+            waiting = self._awaited.calls(thread_id, listing_of(answer))
+            if standing is None or self._listed.has(thread_id, standing):
+                await self._caller.call_all(waiting)
+            else:
+                await self._listed.add(self._caller, thread_id, standing, waiting)
+            self._awaited.remember(thread_id, listing_of(answer))
         except ClewError as error:
             return error
         return result

@@ -16,6 +16,8 @@ from clew.storage.redis.scripts import Script
 
 Argument = bytes | str | int
 _ATTEMPTS = 16
+_TOGETHER = 200
+"""Keys of one script call, on one server: it does nothing else meanwhile."""
 _PAUSE = 0.005
 """A slot that moves holds up the threads that are half on their way; this long at first, and longer each time."""
 
@@ -23,20 +25,28 @@ _PAUSE = 0.005
 class Call:
     """One script call, under way: `answer` waits for it, and sends it again where the servers say it belongs."""
 
-    __slots__ = ("_arguments", "_caller", "_commits", "_future", "_key", "_link", "_script")
+    __slots__ = ("_arguments", "_caller", "_commits", "_future", "_key", "_keys", "_link", "_script")
 
     def __init__(
-        self, caller: Caller, script: Script, key: bytes, arguments: Sequence[Argument], *, commits: bool
+        self,
+        caller: Caller,
+        script: Script,
+        key: bytes,
+        arguments: Sequence[Argument],
+        *,
+        commits: bool,
+        keys: bytes = b"1",
     ) -> None:
+        """`keys` is the number of keys: the first of `arguments` are the others."""
         self._caller, self._script, self._key, self._arguments = caller, script, key, arguments
-        self._commits = commits
+        self._commits, self._keys = commits, keys
         self._link: Link | None = None
         self._future: asyncio.Future[Answer] | None = None
 
     def begin(self, link: Link) -> asyncio.Future[Answer]:
         """Send it now, before anything else that is sent on `link` after this; the future gets the first answer."""
         self._link = link
-        self._future = link.call(b"EVALSHA", self._script.digest, b"1", self._key, *self._arguments)
+        self._future = link.call(b"EVALSHA", self._script.digest, self._keys, self._key, *self._arguments)
         return self._future
 
     async def answer(self) -> Answer:
@@ -47,8 +57,23 @@ class Call:
                 return answer
             if isinstance(answer, ClewError):
                 raise await self._caller.gone(answer)
-            return await self._caller.again(self._script, self._key, self._arguments, answer, self._link, self._commits)
-        return await self._caller.again(self._script, self._key, self._arguments, None, None, self._commits)
+            return await self._again(answer, self._link)
+        return await self._again(None, None)
+
+    async def _again(self, answer: ReplyError | None, link: Link | None) -> Answer:
+        """Go on after the first answer: where it was sent to, or with the script's text."""
+        script, key, keys, arguments = self._script, self._key, self._keys, self._arguments
+
+        def send(to: Link) -> asyncio.Future[Answer]:
+            return to.call(b"EVAL", script.text, keys, key, *arguments)
+
+        if answer is not None and link is not None and str(answer).startswith("NOSCRIPT"):
+            # The text brings the script along: the server knows it from then on.
+            answer = await send(link)
+            if not isinstance(answer, ReplyError | ClewError):
+                return answer
+        caller = self._caller
+        return await caller.directed(send, caller.router.node_for(key), commits=self._commits, answer=answer)
 
 
 class Caller:
@@ -78,6 +103,17 @@ class Caller:
             begun.append(call)
         return [await call.answer() for call in begun]
 
+    async def call_for_each(self, script: Script, keys: Sequence[bytes]) -> list[Answer]:
+        """The answers of a script for each key. One server is asked for many at once; in a cluster each key has its own way."""
+        together = _TOGETHER if self.router.alone else 1
+        begun: list[Call] = []
+        for at in range(0, len(keys), together):
+            first, *others = keys[at : at + together]
+            call = Call(self, script, first, others, commits=False, keys=b"%d" % (1 + len(others)))
+            call.begin(await self.router.node_for(first).link(commits=False))
+            begun.append(call)
+        return [answer for call in begun for answer in await call.answer()]
+
     async def command(self, key: bytes, *command: Argument) -> Answer:
         """The answer to a plain command on `key`."""
         return (await self.commands([(key, command)]))[0]
@@ -93,7 +129,7 @@ class Caller:
         for node, (_, command), future in zip(nodes, commands, begun, strict=True):
             answer = await future
             if isinstance(answer, ReplyError | ClewError):
-                answer = await self._directed(partial(_send, command), node, commits=False, answer=answer)
+                answer = await self.directed(partial(_send, command), node, commits=False, answer=answer)
             answers.append(answer)
         return answers
 
@@ -107,30 +143,12 @@ class Caller:
             raise answer
         return answer
 
-    async def again(
-        self,
-        script: Script,
-        key: bytes,
-        arguments: Sequence[Argument],
-        answer: ReplyError | None,
-        link: Link | None,
-        commits: bool,
-    ) -> Answer:
-        """Go on with a call after its first answer: where it was sent to, or with the script's text."""
+    async def scan(self, node: Node, pattern: bytes, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """Some of a server's keys that look like `pattern`, and the cursor to go on with; that is 0 at the end."""
+        cursor, found = await self.command_on(node, "SCAN", cursor, "MATCH", pattern, "COUNT", count)
+        return int(cursor), found
 
-        def send(to: Link) -> asyncio.Future[Answer]:
-            return to.call("EVAL" if whole else "EVALSHA", script.text if whole else script.digest, 1, key, *arguments)
-
-        whole = False
-        if answer is not None and link is not None and str(answer).startswith("NOSCRIPT"):
-            # The text brings the script along: the server knows it from then on.
-            whole, answer = True, await link.call("EVAL", script.text, 1, key, *arguments)
-            if not isinstance(answer, ReplyError | ClewError):
-                return answer
-        whole = True
-        return await self._directed(send, self.router.node_for(key), commits=commits, answer=answer)
-
-    async def _directed(
+    async def directed(
         self,
         send: Callable[[Link], asyncio.Future[Answer]],
         node: Node,

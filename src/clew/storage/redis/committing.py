@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from clew.clock import SYSTEM_CLOCK
 from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
-from clew.model.commit import HEAD, Applied, Commit, ForkSource, NewCheckpoint, Removal
+from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, NewCheckpoint, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import Basis
 from clew.storage.checks import (
+    check_after,
     check_as_of,
     check_basis,
     check_fence,
@@ -33,7 +34,10 @@ from clew.storage.redis.layout import (
     bytes_time,
     checkpoint_tail,
     copied_checkpoint,
+    entry_tail,
     group_name,
+    incarnation_field,
+    incarnation_name,
     owner_field,
     owner_name,
     pack_fields,
@@ -123,18 +127,28 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
     if (thread := commit.thread) is not None:
         parts += b"D"
         given += (owner_field(thread.user_id), pack_fields(thread))
+    begin = commit.begin
+    if commit.journal is not None or commit.after is not None or begin is not None:
+        parts += b"N"
+        given += (_after(commit), 0 if begin is None else begin.epoch)
+        given.append(b"" if commit.journal is None else entry_tail(commit.commit_id, commit.at, commit.journal))
     return [
         user_field(commit.user),
         text_bytes(commit.commit_id),
         time_digits(commit.at),
         b"" if ttl is None else ttl,
-        *((new_id(), _next_ordinal()) if basis is None or commit.remove is not None else (b"", 0)),
-        b"" if basis is None else basis.incarnation,
+        *(_new_thread(begin) if basis is None or commit.remove is not None else (b"", 0)),
+        b"" if basis is None else incarnation_field(basis.incarnation),
         b"" if basis is None else basis.epoch,
         b"" if fence is None else fence,
         parts,
         *given,
     ]
+
+
+def _new_thread(begin: Begin | None) -> tuple[Argument, int]:
+    """What a thread is known by if the commit creates it, and its number."""
+    return new_id() if begin is None else incarnation_field(begin.incarnation), _next_ordinal()
 
 
 _last_ordinal = 0
@@ -166,6 +180,13 @@ def _parent(new: NewCheckpoint) -> bytes:
     return b"-" if new.parent is None else b"+" + text_bytes(new.parent)
 
 
+def _after(commit: Commit) -> bytes:
+    """The end that the thread's chain must have: '' for any."""
+    if commit.after is None:
+        return b""
+    return b"-" if commit.after.commit_id is None else b"+" + text_bytes(commit.after.commit_id)
+
+
 class Standing(NamedTuple):
     """How a commit left its thread: which incarnation under which of its owners, and when it was last active."""
 
@@ -179,11 +200,11 @@ def outcome(answer: list[Any], commit: Commit, source: Source | None) -> tuple[A
     """What came of `commit`, and how its thread stands (`None`: it was refused, or there is no thread)."""
     if not answer[0]:
         return _refusal(answer, commit, source), None
-    code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created = answer
+    code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created, _ = answer
     if not incarnation:
         return Applied(basis=None, removed=removed), None
     applied = Applied(
-        basis=Basis(incarnation=incarnation.decode(), epoch=epoch, next_value=next_value),
+        basis=Basis(incarnation=incarnation_name(incarnation), epoch=epoch, next_value=next_value),
         parent_id=bytes_text(parent[1:]) if parent else None,
         sequence=sequence,
         created_at=(bytes_time(created) if created else commit.at) if sequence else None,
@@ -191,6 +212,11 @@ def outcome(answer: list[Any], commit: Commit, source: Source | None) -> tuple[A
         repeated=code == 2,
     )
     return applied, Standing(incarnation, moves, owner, updated)
+
+
+def listing_of(answer: list[Any]) -> int:
+    """What an index of the journal must know the thread by; 0 if the commit left no entry."""
+    return int(answer[11]) if answer[0] else 0
 
 
 def _refusal(answer: list[Any], commit: Commit, source: Source | None) -> ClewError:
@@ -202,8 +228,10 @@ def _refusal(answer: list[Any], commit: Commit, source: Source | None) -> ClewEr
                 check_owner(commit.thread_id, owner_name(facts[0]), commit.user)
             case b"basis":
                 incarnation, epoch = facts
-                now = Basis(incarnation=incarnation.decode(), epoch=epoch, next_value=0) if incarnation else None
-                check_basis(now, commit)
+                name = incarnation_name(incarnation)
+                check_basis(Basis(incarnation=name, epoch=epoch, next_value=0) if name else None, commit)
+            case b"chain":
+                check_after(commit, bytes_text(facts[0][1:]) if facts[0].startswith(b"+") else None)
             case b"as_of":
                 check_as_of(commit, facts[0])
             case b"first":

@@ -12,7 +12,7 @@ SLOTS = 16_384
 BUCKETS = 16
 """How many indexes the list of all threads is spread over, so that it does not lie on one server of a cluster."""
 
-_THREAD, _INDEX = b"}:t", b"}:threads"
+_THREAD, _INDEX, _JOURNAL = b"}:t", b"}:threads", b"}:journal"
 _SPECIAL = re.compile(rb"[%{}]")
 
 
@@ -60,14 +60,22 @@ class Keys:
 
     def bucket(self, thread_id: str) -> bytes:
         """The index of all threads that has this one."""
-        return self._bucket(crc_hqx(thread_id.encode("utf-8", "surrogatepass"), 0) % BUCKETS)
+        return self._bucket(_number(thread_id), _INDEX)
 
-    def _bucket(self, number: int) -> bytes:
-        return b"%sall:%02d%s" % (self._start, number, _INDEX)
+    def journal(self, thread_id: str) -> bytes:
+        """The index of threads with entries in the journal that this one enters."""
+        return self._bucket(_number(thread_id), _JOURNAL)
+
+    def journals(self) -> list[bytes]:
+        """The indexes that together have all threads with entries in the journal."""
+        return [self._bucket(number, _JOURNAL) for number in range(BUCKETS)]
+
+    def _bucket(self, number: int, kind: bytes) -> bytes:
+        return b"%sall:%02d%s" % (self._start, number, kind)
 
     def indexes(self, user: User) -> list[bytes]:
         """The indexes that together have all threads of `user`."""
-        return [self._bucket(number) for number in range(BUCKETS)] if user is ANY_USER else [self.of_user(user)]
+        return [self._bucket(number, _INDEX) for number in range(BUCKETS)] if user is ANY_USER else [self.of_user(user)]
 
     @property
     def pattern(self) -> bytes:
@@ -87,6 +95,10 @@ class Keys:
         if tag.startswith(b"user:"):
             return _plain(tag[len(b"user:") :])
         return None if tag == b"nobody" else ANY_USER
+
+
+def _number(thread_id: str) -> int:
+    return crc_hqx(thread_id.encode("utf-8", "surrogatepass"), 0) % BUCKETS
 
 
 def _plain(escaped: bytes) -> str:

@@ -8,9 +8,16 @@ from typing import NamedTuple
 
 from msgspec import DecodeError, msgpack
 
-from clew.errors import CorruptRecordError
+from clew.errors import CorruptRecordError, StorageError
 from clew.model.commit import NewCheckpoint, ThreadFields
-from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ValueRow
+from clew.model.records import (
+    AttachmentRecord,
+    Basis,
+    CheckpointRecord,
+    JournalEntry,
+    MessageRecord,
+    ValueRow,
+)
 from clew.storage.packing import bytes_text, micros, moment, pack_ranges, text_bytes, unpack_ranges
 
 _DAY = 86_400_000_000
@@ -96,6 +103,7 @@ class _Reader:
 # Threads
 
 
+_INCARNATION = 20
 _HEADER = struct.Struct(">2s20sIIQQIIIIQQQQIB18s18s")
 
 
@@ -124,7 +132,7 @@ class Header(NamedTuple):
 
     @property
     def basis(self) -> Basis:
-        return Basis(incarnation=self.incarnation.decode(), epoch=self.epoch, next_value=self.next_value)
+        return Basis(incarnation=incarnation_name(self.incarnation), epoch=self.epoch, next_value=self.next_value)
 
     @property
     def user_id(self) -> str | None:
@@ -141,6 +149,20 @@ def read_header(stored: bytes, thread_id: str) -> Header:
         raise CorruptRecordError(f"thread {thread_id!r}: its header in Redis is damaged", thread_id=thread_id)
     head = _int(stored[size : size + 3], "big")
     return Header._make((*_HEADER.unpack_from(stored), stored[size + 3 + head :]))
+
+
+def incarnation_field(incarnation: str) -> bytes:
+    """An incarnation in the 20 bytes that it has in a header: what Clew draws has as many, others are filled up with NULs."""
+    field = text_bytes(incarnation).ljust(_INCARNATION, b"\0")
+    if len(field) > _INCARNATION:
+        raise StorageError(
+            f"Redis keeps {_INCARNATION} bytes of what a thread is known by; {incarnation!r} is longer: use `clew.ids.new_id`"
+        )
+    return field
+
+
+def incarnation_name(field: bytes) -> str:
+    return bytes_text(field.rstrip(b"\0"))
 
 
 def owner_name(owner: bytes) -> str | None:
@@ -335,3 +357,28 @@ def read_attachment(stored: bytes) -> AttachmentRecord:
     reader = _Reader(stored, 1)
     namespace, checkpoint_id, key = reader.text(), reader.text(), reader.text()
     return AttachmentRecord(namespace=namespace, checkpoint_id=checkpoint_id, key=key, data=reader.rest())
+
+
+# The journal
+
+
+def entry_tail(commit_id: str, at: datetime, data: bytes) -> bytes:
+    """What follows the incarnation in an entry."""
+    return time_bytes(at) + _sized(text_bytes(commit_id)) + data
+
+
+def read_entry(stored: bytes, thread_id: str) -> JournalEntry:
+    reader = _Reader(stored, 1)
+    position = reader.number(8)
+    reader.take(8)
+    after, incarnation = reader.optional(), incarnation_name(reader.take(_INCARNATION))
+    at, commit_id = bytes_time(reader.take(8)), reader.text()
+    return JournalEntry(
+        position=position,
+        thread_id=thread_id,
+        commit_id=commit_id,
+        after=after,
+        incarnation=incarnation or None,
+        at=at,
+        data=reader.rest(),
+    )

@@ -13,7 +13,7 @@ changes the entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from random import randrange
 from typing import NamedTuple
@@ -70,14 +70,20 @@ class Listed:
             and known.moves == standing.moves
         )
 
-    async def add(self, caller: Caller, thread_id: str, standing: Standing) -> None:
-        """Have the indexes list the thread as it stands."""
+    async def add(
+        self,
+        caller: Caller,
+        thread_id: str,
+        standing: Standing,
+        also: Sequence[tuple[Script, bytes, Sequence[Argument]]] = (),
+    ) -> None:
+        """Have the indexes list the thread as it stands; the calls of `also` go along."""
         active = until = digits_time(standing.updated)
         known = self._known.get(thread_id)
         if known is not None and known.incarnation == standing.incarnation and active > digits_time(known.active):
             # Twice as far as it came since: few entries are made of a busy thread, and a quiet one's bound is close.
             until += min(AHEAD, max(AT_LEAST, 2 * (active - digits_time(known.active))))
-        await caller.call_all(self.calls(thread_id, owner_name(standing.owner), until))
+        await caller.call_all([*self.calls(thread_id, owner_name(standing.owner), until), *also])
         if len(self._known) >= _REMEMBERED:
             for old in list(self._known)[: _REMEMBERED // 2]:
                 self._known.pop(old, None)

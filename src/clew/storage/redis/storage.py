@@ -18,13 +18,15 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.checks import check_owner
 from clew.storage.loops import PerLoop
 from clew.storage.packing import bytes_text, text_bytes
@@ -33,6 +35,7 @@ from clew.storage.redis import reading
 from clew.storage.redis.applying import Applier
 from clew.storage.redis.calling import Caller
 from clew.storage.redis.committing import user_field
+from clew.storage.redis.journal import Awaited, Journal
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import digits_time, owner_name, time_digits
 from clew.storage.redis.listing import Listed, list_threads
@@ -51,6 +54,7 @@ class _Session:
 
     caller: Caller
     applier: Applier
+    journal: Journal
 
 
 class RedisStorage:
@@ -142,6 +146,7 @@ class RedisStorage:
         self._keys = Keys(prefix)
         self._ttl = None if ttl is None else max(1, round(ttl * 1000))
         self._listed = Listed(self._keys)
+        self._awaited = Awaited(self._keys)
         self._sessions = PerLoop(
             f"Redis at {address.where}",
             self._start,
@@ -160,7 +165,8 @@ class RedisStorage:
         except BaseException:
             await caller.router.close()
             raise
-        return _Session(caller, Applier(caller, self._keys, self._listed, self._ttl))
+        applier = Applier(caller, self._keys, self._listed, self._awaited, self._ttl)
+        return _Session(caller, applier, Journal(caller, self._keys))
 
     async def setup(self) -> None:
         await prepare((await self._session()).caller, self._keys)
@@ -218,6 +224,13 @@ class RedisStorage:
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await list_threads((await self._session()).caller, self._keys, query)
+
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        """With hundreds of threads that have or just had entries, `count` may be some seconds old."""
+        return await (await self._session()).journal.page(query)
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        await (await self._session()).journal.trim(entries)
 
     async def stats(self, user: User) -> StorageStats:
         """`stored_bytes` is the memory that the servers use (`used_memory`), which other things in them count to."""

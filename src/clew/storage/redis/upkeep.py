@@ -6,6 +6,7 @@ from clew.model.config import User
 from clew.model.queries import StorageStats, ThreadQuery, Totals
 from clew.storage.packing import day
 from clew.storage.redis.calling import Caller
+from clew.storage.redis.journal import find_entries
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import day_number, digits_time, read_header
 from clew.storage.redis.listing import Listed, list_threads
@@ -51,18 +52,17 @@ async def totals(caller: Caller, keys: Keys, user: User) -> StorageStats:
 
 
 async def rebuild(caller: Caller, keys: Keys, listed: Listed) -> None:
-    """List every thread that there is, then take out of the indexes what is not."""
+    """List every thread that there is, and every one with entries in the journal; take out of the indexes what is not."""
     indexes: set[bytes] = set()
     for node in caller.router.masters():
-        cursor: bytes | int = 0
+        cursor = 0
         while True:
-            cursor, found = await caller.command_on(
-                node, "SCAN", cursor, "MATCH", keys.pattern, "COUNT", _SCANNED_AT_ONCE
-            )
+            cursor, found = await caller.scan(node, keys.pattern, cursor, _SCANNED_AT_ONCE)
             names = [name for key in found if (name := keys.thread_of(key)) is not None]
             indexes.update(key for key in found if keys.is_index(key))
             await _list(caller, keys, listed, names)
-            if int(cursor) == 0:
+            await find_entries(caller, keys, names)
+            if cursor == 0:
                 break
     for user in {keys.user_of(index) for index in indexes}:
         await list_threads(caller, keys, ThreadQuery(user=user, limit=None))

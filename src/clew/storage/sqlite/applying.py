@@ -11,12 +11,13 @@ import sqlite3
 
 from clew.errors import ClewError
 from clew.ids import new_id
-from clew.model.commit import HEAD, Applied, Commit, Removal
+from clew.model.commit import HEAD, Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis
 from clew.storage.checks import (
     adds,
+    check_after,
     check_as_of,
     check_basis,
     check_fence,
@@ -38,6 +39,7 @@ from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_mess
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
 from clew.storage.sqlite.indexing import MessageIndex
+from clew.storage.sqlite.journaling import chain, note
 from clew.storage.sqlite.many import Column, ManyRows
 from clew.storage.sqlite.removing import new_log, remove, remove_thread, rows_to_drop, shared_before
 from clew.storage.sqlite.schema import named
@@ -141,6 +143,8 @@ class Applier:
             or commit.messages
             or commit.thread
             or commit.fence is not None
+            or commit.after
+            or commit.journal is not None
         ):
             return None
         namespace, checkpoint_id, basis, values = new.namespace, new.checkpoint_id, commit.basis, commit.values
@@ -227,12 +231,15 @@ class Applier:
         removal = commit.remove or _NOTHING
         kept = None if removal.thread else existing
         check_basis(existing.basis if existing else None, commit)
+        after = existing.last_in_chain if existing else None
+        check_after(commit, after)
         check_as_of(commit, kept.sequence if kept else 0)
         if commit.fork is None:
             check_first(commit, kept.next_value if kept else 0)
         if commit.fence is not None:
             check_fence(commit, self._last_token(commit.thread_id))
         if kept is None and not adds(commit):
+            note(self.connection, commit, after, existing)
             return Applied(basis=None, removed=self._delete(existing))
         origin = self._origin(commit, kept)
         # What is decided here, and what the writing needs of it.
@@ -261,6 +268,8 @@ class Applier:
             if thread.sequence % _PRUNED_EVERY == 0:
                 self._execute(_SQL["prune_receipts"], (thread.thread_no, thread.sequence - RECEIPTS_KEPT - 1))
             thread.has_receipts = 1
+        note(self.connection, commit, after, thread)
+        chain(self.connection, thread, commit)
         self._changed[thread.thread_no] = thread
         return self._applied(thread, commit, removed=removed)
 
@@ -351,14 +360,15 @@ class Applier:
         at = micros(commit.at)
         if log_no is None:
             log_no = new_log(self.connection, None)
-        incarnation = new_id()
+        begin = commit.begin or Begin(incarnation=new_id())
         search = folded(commit.thread_id)
         folded_id = None if search == commit.thread_id else text_bytes(search)
-        fields = (commit.thread_id, owner, log_no, incarnation, at, at, folded_id)
+        fields = (commit.thread_id, owner, log_no, begin.incarnation, begin.epoch, at, at, folded_id)
         number = self._execute(_SQL["add_thread"], fields).lastrowid
         assert number is not None
         self._execute(_SQL["give_log"], (number, log_no))
-        thread = Thread(commit.thread_id, (number, owner, log_no, incarnation, 0, 0, 0, 0, 0, 0, 0, 0, at, 0))
+        key = (number, owner, log_no, begin.incarnation, begin.epoch)
+        thread = Thread(commit.thread_id, (*key, 0, 0, 0, 0, 0, 0, 0, at, None, None, 0))
         self._threads[commit.thread_id] = thread
         return thread
 

@@ -121,3 +121,16 @@ FROM messages WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE us
 SELECT (created_at - (created_at % 86400000000 + 86400000000) % 86400000000) / 86400000000 AS day,
        count(*), sum(length(metadata) + length(body))
 FROM checkpoints WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE user_id IS :user) GROUP BY day
+
+-- name: journal
+SELECT position, thread_id, commit_id, after, incarnation, at, data FROM journal
+WHERE hex(thread_id) NOT IN (SELECT value FROM json_each(:without))
+ORDER BY position LIMIT :limit
+
+-- name: journal_of_thread
+SELECT position, thread_id, commit_id, after, incarnation, at, data FROM journal
+WHERE thread_id = :thread AND hex(thread_id) NOT IN (SELECT value FROM json_each(:without))
+ORDER BY position LIMIT :limit
+
+-- name: journal_count
+SELECT count(*) FROM journal

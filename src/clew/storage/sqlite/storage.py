@@ -19,16 +19,18 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.offload import may_block, offload
 from clew.storage.protocol import Capabilities
-from clew.storage.sqlite import reading
+from clew.storage.sqlite import journaling, reading
 from clew.storage.sqlite.connections import Connections, Synchronous, storage_error
 from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, has_index
 from clew.storage.sqlite.leasing import LeaseRequest
@@ -152,6 +154,13 @@ class SQLiteStorage:
 
     async def stats(self, user: User) -> StorageStats:
         return await self._read(reading.stats, user)
+
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        return await self._read(journaling.journal, query)
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        if entries:
+            await self._write(Job(call=journaling.Trimming(entries)))
 
     async def reclaim(self) -> None:
         opened = self._in_use()

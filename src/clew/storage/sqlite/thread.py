@@ -5,18 +5,21 @@ from __future__ import annotations
 from clew.model.records import Basis
 
 POSITION_BITS = 32
-ThreadRow = tuple[int, str | None, int, str, int, int, int, int, int, int, int, int, int, int]
+ThreadRow = tuple[int, str | None, int, str, int, int, int, int, int, int, int, int, int, str | None, int | None, int]
 """What the statement `thread` gives, in its order."""
 
 
 class Thread:
     """The row of one thread, changed in memory and written at the end of the transaction.
 
+    `chain` is the last commit of the thread's chain, if that was its commit number `chained_at`.
     `heads` has the newest checkpoint's id of each namespace that was looked at; `has_receipts` says that the
     receipts table may have some of this thread.
     """
 
     __slots__ = (
+        "chain",
+        "chained_at",
         "checkpoint_count",
         "epoch",
         "has_receipts",
@@ -51,6 +54,8 @@ class Thread:
             self.checkpoint_count,
             self.size,
             self.updated_at,
+            self.chain,
+            self.chained_at,
             self.has_receipts,
         ) = row
         self.heads: dict[str, str | None] = {}
@@ -75,6 +80,11 @@ class Thread:
     @property
     def basis(self) -> Basis:
         return Basis(incarnation=self.incarnation, epoch=self.epoch, next_value=self.next_value)
+
+    @property
+    def last_in_chain(self) -> str | None:
+        """The last commit of the chain, which a commit outside of it ends."""
+        return self.chain if self.chained_at == self.sequence else None
 
     @property
     def first_message_no(self) -> int:

@@ -40,6 +40,8 @@ class LogUpkeep:
                 pages += _PAGES_A_COMMIT
                 if commit.values is not None:
                     pages += len(commit.values.data) // _PAGE
+                if commit.journal is not None:
+                    pages += len(commit.journal) // _PAGE
                 if commit.messages or commit.attachments:
                     pages += len(commit.messages) + len(commit.attachments)
         self._pages += pages

@@ -2,7 +2,7 @@
 
 -- name: thread
 SELECT thread_no, user_id, log_no, incarnation, epoch, next_value, sequence, next_message, message_count,
-       indexed_messages, checkpoint_count, size, updated_at,
+       indexed_messages, checkpoint_count, size, updated_at, chain, chained_at,
        EXISTS (SELECT 1 FROM receipts WHERE receipts.thread_no = threads.thread_no)
 FROM threads WHERE thread_id = ?
 
@@ -10,7 +10,7 @@ FROM threads WHERE thread_id = ?
 INSERT INTO threads (thread_no, thread_id, user_id, log_no, incarnation, epoch, next_value, sequence, next_message,
                      message_count, indexed_messages, checkpoint_count, size, created_at, updated_at, run_id,
                      forked_thread, forked_checkpoint, folded_id, text, data)
-VALUES (NULL, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, NULL, NULL, NULL, ?, x'', x'')
+VALUES (NULL, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, ?, ?, NULL, NULL, NULL, ?, x'', x'')
 
 -- name: change_threads
 UPDATE threads SET user_id = column1, log_no = column2, epoch = column3, next_value = column4, sequence = column5,
@@ -199,6 +199,15 @@ DELETE FROM messages WHERE message_no BETWEEN ?1 << 32 AND ?1 << 32 | 0xFFFFFFFF
 
 -- name: message_texts
 SELECT message_no, text FROM messages WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ?
+
+-- name: chain
+UPDATE threads SET chain = ?, chained_at = ? WHERE thread_no = ?
+
+-- name: add_entry
+INSERT INTO journal (thread_id, commit_id, after, incarnation, at, data) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: drop_entries
+DELETE FROM journal WHERE position IN (SELECT value FROM json_each(?))
 
 -- name: lease
 SELECT holder, token, since, expires_at FROM leases WHERE thread_id = ?

@@ -6,6 +6,7 @@ from clew.testing.contract.commits import CommitContract
 from clew.testing.contract.concurrency import ConcurrencyContract
 from clew.testing.contract.durability import DurabilityContract
 from clew.testing.contract.forks import ForkContract
+from clew.testing.contract.journal import JournalContract
 from clew.testing.contract.leases import LeaseContract
 from clew.testing.contract.messages import MessageContract
 from clew.testing.contract.owners import OwnerContract
@@ -30,6 +31,7 @@ class StorageContract(
     OwnerContract,
     ForkContract,
     LeaseContract,
+    JournalContract,
 ):
     """All that a storage promises. Subclass it in a test module, and say how to make the storage:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.errors import ConflictError, LeaseError, ThreadDeletedError
-from clew.model.commit import Removal
+from clew.model.commit import After, Removal
 from clew.storage.protocol import RECEIPTS_KEPT
 from clew.testing.build import attachment, checkpoint, commit, deletion, fork_of, later, message, messages, row
 from clew.testing.contract.base import ContractPart, chain, full_commit
@@ -75,3 +75,17 @@ class DurabilityContract(ContractPart):
         durable.refused(commit(checkpoint=rejected, messages=[message("m2")], values=row(3)), ConflictError)
         durable.reopen()
         assert durable.everything() == before
+
+    def test_the_journal_and_the_chains_are_there_after_opening_again(self, durable: DrivenStorage) -> None:
+        if not durable.capabilities.journals:
+            pytest.skip(f"{durable.capabilities.name} keeps no journal of its own")
+        durable.apply_all(
+            full_commit(commit_id="a", journal=b"1"), commit(commit_id="b", remove=Removal(), journal=b"2")
+        )
+        entries = durable.journal()
+        durable.reopen()
+        assert durable.journal() == entries
+        durable.apply(commit(commit_id="c", messages=[message("m2")], after=After("b"), journal=b"3"))
+        durable.run(durable.storage.trim(entries))
+        durable.reopen()
+        assert [(each.commit_id, each.after) for each in durable.journal()] == [("c", "b")]

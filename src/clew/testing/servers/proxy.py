@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -61,8 +62,8 @@ class Proxy(Closing):
     def accept(self) -> None:
         """Let connections through again, and everything that they say."""
         self._accepting = True
-        self._answers_left = None
         self._delay = 0.0
+        self._run(partial(self._pass_answers, None))
 
     def delay(self, seconds: float) -> None:
         """Hold back every answer for so long."""
@@ -70,7 +71,7 @@ class Proxy(Closing):
 
     def lose_answers(self, *, after: int = 0) -> None:
         """Let requests through, but of the answers only the next `after` bytes; then each connection is cut, until `accept`."""
-        self._answers_left = after
+        self._run(partial(self._pass_answers, after))
 
     def close(self) -> None:
         if not self._loop.is_closed():
@@ -88,6 +89,10 @@ class Proxy(Closing):
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, HOST, 0)
         self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _pass_answers(self, left: int | None) -> None:
+        # In the loop that counts them: it must not be changed while an answer is cut short.
+        self._answers_left = left
 
     async def _cut(self) -> None:
         for connection in list(self._connections):
@@ -135,9 +140,11 @@ class Proxy(Closing):
                 if left is not None:
                     data = data[:left]
                     self._answers_left = left - len(data)
+                last = self._answers_left == 0
                 connection.client[1].write(data)
                 await connection.client[1].drain()
-                if self._answers_left == 0:
+                if last:
+                    # Whatever came after it would be taken for the rest of it.
                     break
         connection.finish()
 

@@ -18,7 +18,7 @@ local function take(score)
   call('ZREMRANGEBYSCORE', key, score, score)
 end
 
-if t and has('R') and find(parts, '[^R]') then
+if t and has('R') and adds then
   -- Writes nothing new: it is only there to be refused.
   call('ZADD', key, HEADER, t.text)
 end
@@ -98,9 +98,9 @@ end
 local created = not kept
 local thread = kept
 if created then
-  thread = {incarnation = incarnation, sequence = 0, epoch = 0, next_value = 0, last_message = 0, groups = 0, spaces = 0,
+  thread = {incarnation = incarnation, sequence = 0, epoch = first_epoch, next_value = 0, last_message = 0, groups = 0, spaces = 0,
     checkpoints = 0, messages = 0, tool_calls = 0, state_size = 0, message_size = 0, moves = 0,
-    ordinal = ordinal, created = at, updated = at, owner = owner}
+    expires = 0, ordinal = ordinal, created = at, updated = at, owner = owner}
 end
 
 -- The number of a namespace, given when its first checkpoint comes.
@@ -234,14 +234,24 @@ if described then
 end
 if at > thread.updated then thread.updated = at end
 if kept then call('ZREM', key, thread.text) end
+local chained = after ~= '' or entry ~= ''
+if chained or thread.expires >= 2 then take(CHAIN) end
+if chained then add(CHAIN, 'K' .. commit_id) end
 local head = newest_of(CHECKPOINTS, CHECKPOINTS + SPACE - 1, 1)[1]
 head = head and read_checkpoint(head).id or ''
 add(HEADER, pack(HEADER_FORMAT, 'H1', thread.incarnation, thread.sequence, thread.epoch, thread.next_value, thread.last_message,
   thread.groups, thread.spaces, thread.checkpoints, thread.messages, thread.tool_calls, thread.state_size, thread.message_size,
-  thread.ordinal, thread.moves, ttl == '' and 0 or 1, thread.created, thread.updated, #head) .. head .. thread.owner)
+  thread.ordinal, thread.moves, (ttl == '' and 0 or 1) + (chained and 2 or 0), thread.created, thread.updated, #head) .. head .. thread.owner)
 flush()
 if thread.sequence % 64 == 0 then
   call('ZREMRANGEBYSCORE', key, RECENT, RECENT + thread.sequence - RECEIPTS_KEPT - 1)
 end
-if ttl ~= '' then call('PEXPIRE', key, ttl) else call('PERSIST', key) end
-return applied(thread, false, sequence, parent, stamp, removed)
+local listing = 0
+if entry ~= '' then
+  listing = note(chain, thread.incarnation, ttl, entry)
+elseif ttl == '' then
+  call('PERSIST', key)
+elseif count_entries() == 0 then
+  call('PEXPIRE', key, ttl)
+end
+return applied(thread, false, sequence, parent, stamp, removed, listing)

@@ -1,10 +1,11 @@
 -- Every script begins with this: how a thread lies in its one sorted set, and how to read what is there.
 --
 -- A member's first letter says what it is, its score where it lies. Records are in the order of their scores: the header,
--- what describes the thread, its origin, its lease, namespaces, receipts, attachments, messages, values, checkpoints.
+-- what describes the thread, its origin, its lease, its chain, namespaces, receipts, attachments, messages, values, the journal
+-- (journal.lua), checkpoints.
 -- Names (of checkpoints, messages, groups of attachments) have the negative score of what they name. All scores are
 -- whole numbers that a double holds exactly.
-local HEADER, FIELDS, ORIGIN, LEASE = 0, 1, 2, 3
+local HEADER, FIELDS, ORIGIN, LEASE, CHAIN = 0, 1, 2, 3, 4
 local REGION = 2 ^ 44
 local SPACES, RECENT, LASTING, GROUPS = REGION, 2 * REGION, 3 * REGION, 4 * REGION
 local MESSAGES, VALUES, CHECKPOINTS = 5 * REGION, 6 * REGION, 2 ^ 52
@@ -40,7 +41,7 @@ end
 
 -- The header: version, incarnation, sequence, epoch, next value, last message's position, groups, namespaces, checkpoints,
 -- messages, tool calls, bytes of state, bytes of messages, when it was made (by the clock of who made it), changes of owner, whether it
--- expires, created, updated; the id of the main namespace's head (3 + …), the owner ('-', or '+' and the name).
+-- expires (1) and has a chain (2), created, updated; the id of the main namespace's head (3 + …), the owner ('-', or '+' and the name).
 local HEADER_FORMAT = '>c2c20I4I4I8I8I4I4I4I4I8I8I8I8I4I1c18c18I3'
 
 -- The thread's header as a table; nil if there is no thread (though there may be a lease).
@@ -281,6 +282,13 @@ end
 local function group_of(name)
   local score = score_of(name)
   return score and -score
+end
+
+-- '+' and the last commit of the thread's chain ('K', commit), or '-'. What the header says counts: a chain that it does not
+-- know of was ended by a Clew of before there were chains.
+local function chain_of(t)
+  if not t or t.expires < 2 then return '-' end
+  return '+' .. sub(between(CHAIN, CHAIN)[1] or '', 2)
 end
 
 -- The lease: 'L1 token since expires holder'.

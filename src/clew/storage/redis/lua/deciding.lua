@@ -61,16 +61,21 @@ if has('M') then
 end
 local described
 if has('D') then described = {owner = next_argument(), text = next_argument()} end
+-- After which commit of the chain it comes ('' if that is not said), the epoch of a new thread, the entry in the journal ('' for none).
+local after, first_epoch, entry = '', 0, ''
+if has('N') then after, first_epoch, entry = next_argument(), next_number(), next_argument() end
+local adds = find(parts, '[^RN]') ~= nil
 
 -- Owner and receipt
 
 local t = read_thread()
 local made = new or fork
+local chain = chain_of(t)
 
-local function applied(thread, repeated, sequence, parent, stamp, removed)
-  if not thread then return {1, '', 0, 0, '', 0, '', removed, 0, '', ''} end
+local function applied(thread, repeated, sequence, parent, stamp, removed, listing)
+  if not thread then return {1, '', 0, 0, '', 0, '', removed, 0, '', '', listing} end
   return {repeated and 2 or 1, thread.incarnation, thread.epoch, thread.next_value, thread.owner, thread.moves, thread.updated,
-    removed, sequence, parent and '+' .. parent or '', stamp}
+    removed, sequence, parent and '+' .. parent or '', stamp, listing}
 end
 
 -- The checkpoint that the commit makes, as it is stored.
@@ -88,8 +93,14 @@ local existing = t and made and stored(made.namespace, made.id) or nil
 if t then
   if not open_to(t.owner, user) then return refuse('owner', t.owner) end
   if call('ZSCORE', key, 'r' .. commit_id) or (existing and existing.own and existing.id == commit_id) then
-    if existing then return applied(t, true, existing.sequence, existing.parent, existing.stamp, 0) end
-    return applied(t, true, 0, nil, '', 0)
+    local listing = 0
+    if entry ~= '' and count_entries() > 0 then
+      -- Whoever entered it may have died before the index had it.
+      local _, _, known = read_mark()
+      listing = known
+    end
+    if existing then return applied(t, true, existing.sequence, existing.parent, existing.stamp, 0, listing) end
+    return applied(t, true, 0, nil, '', 0, listing)
   end
 end
 
@@ -102,6 +113,7 @@ if basis ~= '' and not (t == nil and removal.whole == 't') then
     return refuse('basis', t.incarnation, t.epoch)
   end
 end
+if after ~= '' and after ~= chain then return refuse('chain', chain) end
 if removal.as_of and removal.as_of ~= (kept and kept.sequence or 0) then
   return refuse('as_of', kept and kept.sequence or 0)
 end
@@ -115,11 +127,21 @@ end
 
 local function delete()
   if not t then return 0 end
-  call('UNLINK', key)
+  if call('ZCOUNT', key, JOURNAL, JOURNAL_END) == 0 then
+    call('UNLINK', key)
+  else
+    call('ZREMRANGEBYSCORE', key, '-inf', JOURNAL - 1)
+    call('ZREMRANGEBYSCORE', key, JOURNAL_END + 1, '+inf')
+    if count_entries() == 0 then call('PEXPIRE', key, MARK_STAYS) end
+  end
   return t.checkpoints + t.messages
 end
 
-if not kept and not find(parts, '[^R]') then return applied(nil, false, 0, nil, '', delete()) end
+if not kept and not adds then
+  local removed, listing = delete(), 0
+  if entry ~= '' then listing = note(chain, t and t.incarnation or string.rep('\0', 20), ttl, entry) end
+  return applied(nil, false, 0, nil, '', removed, listing)
+end
 if fork then
   if kept then return refuse('exists') end
   if not fork.found then return refuse('origin') end

@@ -20,6 +20,7 @@ else
 end
 call('ZADD', key, LEASE, format('L1 %.0f ', token) .. since .. ' ' .. expires .. ' ' .. holder)
 if last and last.text ~= format('L1 %.0f ', token) .. since .. ' ' .. expires .. ' ' .. holder then call('ZREM', key, last.text) end
--- A lease without a thread does not stay for ever; with one, it goes when the thread goes.
-if not t then call('PEXPIRE', key, patience) end
+-- A lease without a thread does not stay for ever; with one, it goes when the thread goes. What is left of the journal of a
+-- thread that was there stays until it is trimmed.
+if not t and count_entries() == 0 then call('PEXPIRE', key, patience) end
 return {'lease', token, since, expires, holder}
