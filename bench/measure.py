@@ -40,16 +40,26 @@ class Measure:
 Call = Callable[[int], Awaitable[object]]
 
 
-async def in_turn(calls: Mapping[str, Call], *, rounds: int, warm_up: int = 0) -> dict[str, list[float]]:
-    """Seconds that each of `calls` took, one after the other in every round, so that a noisy machine is noisy for all."""
+async def in_turn(
+    calls: Mapping[str, Call], *, rounds: int, warm_up: int = 0, computed: dict[str, list[float]] | None = None
+) -> dict[str, list[float]]:
+    """Seconds that each of `calls` took, one after the other in every round, so that a noisy machine is noisy for all.
+
+    `computed` gets the seconds that this process itself was busy, which a busy machine blurs least.
+    """
     taken: dict[str, list[float]] = {name: [] for name in calls}
+    busy: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + warm_up):
         for name, call in calls.items():
+            before = time.process_time()
             begun = time.perf_counter()
             await call(number)
             seconds = time.perf_counter() - begun
             if number >= warm_up:
                 taken[name].append(seconds)
+                busy[name].append(time.process_time() - before)
+    if computed is not None:
+        computed |= busy
     return taken
 
 

@@ -29,7 +29,11 @@ WORKLOADS = {
     "savers": Workload("W2: 64 conversations at once", savers.run),
     "readers": Workload("W3: 64 readers at once over 200 threads of 100 messages", readers.run),
     "graph": Workload(
-        "W4: the same LangGraph graph with each saver", graph.run, ("memory", "sqlite", "postgres"), needs="langgraph"
+        "W4: the same LangGraph graph with each saver",
+        graph.run,
+        ("memory", "sqlite", "postgres"),
+        needs="langgraph",
+        upkeep=True,
     ),
     "threads": Workload("W5: few threads and many", threads.run, ("sqlite", "postgres", "redis")),
     "shapes": Workload("W6: states that change in other ways", shapes.run),

@@ -89,7 +89,10 @@ async def run(run: Run) -> Results:
                     await each.turn()
             run.report(f"the graph's turns up to {mark}, in turn")
             calls: dict[str, Call] = {each.name: each.turn for each, _ in running}
-            results += Measure.times(f"a turn of the graph, turn {mark}", await in_turn(calls, rounds=sizes.window))
+            computed: dict[str, list[float]] = {}
+            taken = await in_turn(calls, rounds=sizes.window, computed=computed)
+            results += Measure.times(f"a turn of the graph, turn {mark}", taken)
+            results += Measure.times(f"processor time of a turn of the graph, turn {mark}", computed)
         for each, empty in running:
             assert len(each.state["messages"]) == 2 * sizes.turns
             stored = await each.place.stored()

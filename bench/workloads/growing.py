@@ -102,7 +102,9 @@ async def _up_to(
             results.append(_bytes(f"written a turn, turns {before + 1} to {line.turn}", line, written))
     run.report(f"in turn: turns {mark - window + 1} to {mark}")
     calls: dict[str, Call] = {line.target.name: line.save for line in lines}
-    results += Measure.times(f"save, turn {mark}", await in_turn(calls, rounds=window))
+    computed: dict[str, list[float]] = {}
+    results += Measure.times(f"save, turn {mark}", await in_turn(calls, rounds=window, computed=computed))
+    results += Measure.times(f"processor time of a save, turn {mark}", computed)
     for line in keeping:
         if (stored := await line.opened.grown()) is not None:
             results.append(_bytes(f"stored, turn {mark}", line, stored))
