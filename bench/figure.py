@@ -21,5 +21,9 @@ class Figure:
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
     @property
+    def measured(self) -> str:
+        return f"{self.value:,.2f}{self.unit}" if self.value >= 0.1 else f"{self.value:.2g}{self.unit}"
+
+    @property
     def goal(self) -> str:
         return f"{'≥' if self.at_least else '≤'} {self.bound:g}{self.unit}"

@@ -28,7 +28,7 @@ def goals(outcome: Outcome) -> RichTable:
     table = RichTable("goal", "measured", "bound", "holds", "how", title=_title(outcome))
     for figure in outcome.figures:
         mark = "[green]yes[/]" if figure.holds else "[red]no[/]"
-        table.add_row(figure.name, f"{figure.value:,.2f}{figure.unit}", figure.goal, mark, figure.how)
+        table.add_row(figure.name, figure.measured, figure.goal, mark, figure.how)
     return table
 
 
@@ -48,7 +48,7 @@ def markdown_goals(outcomes: Iterable[Outcome]) -> list[str]:
 
 def _goal_row(figure: Figure) -> str:
     holds = "yes" if figure.holds else "**no**"
-    return f"{figure.name} | {figure.value:,.2f}{figure.unit} | {figure.goal} | {holds} | {figure.how}"
+    return f"{figure.name} | {figure.measured} | {figure.goal} | {holds} | {figure.how}"
 
 
 def _title(outcome: Outcome) -> str:
