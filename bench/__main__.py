@@ -26,8 +26,8 @@ from bench.goals import goals_of
 from bench.measure import Measure, Report
 from bench.outcome import Outcome
 from bench.places import STORAGES, Ground
-from bench.targets import OWN, PEERS, targets_of
-from bench.workloads import WORKLOADS
+from bench.targets import OWN, PEERS, PeerError, targets_of
+from bench.workloads import WORKLOADS, Results, Workload
 from bench.workloads.common import Run, Size
 
 
@@ -84,27 +84,16 @@ def measured(
     if workload.needs and importlib.util.find_spec(workload.needs) is None:
         left_out = [("all", name, f"{workload.needs} is not installed here")]
         return Outcome(workload=name, storage=storage, environment=environment, left_out=left_out), {}
-    places = (*OWN.values(), *(PEERS[peer] if peer else ()))
-
-    async def go(folder: Path) -> tuple[Run, list[Measure | Figure], dict[str, str]]:
-        ground = Ground(folder, upkeep=workload.upkeep)
+    failed: list[PeerError] = []
+    while True:
+        # What the runs before left behind is not this one's to collect.
+        gc.collect()
         try:
-            run = Run(
-                storage=storage,
-                size=size,
-                ground=ground,
-                report=report,
-                targets=targets_of(places, storage),
-                peers=peer is not None,
-            )
-            return run, await workload.run(run), ground.versions
-        finally:
-            await ground.close()
-
-    # What the runs before left behind is not this one's to collect.
-    gc.collect()
-    with tempfile.TemporaryDirectory() as folder:
-        run, results, versions = asyncio.run(go(Path(folder)))
+            with tempfile.TemporaryDirectory() as folder:
+                run, results, versions = asyncio.run(_go(workload, storage, Path(folder), size, report, peer, failed))
+            break
+        except PeerError as error:
+            failed.append(error)
     measures = [each for each in results if isinstance(each, Measure)]
     figures = [each for each in results if isinstance(each, Figure)]
     found = Outcome(
@@ -113,12 +102,33 @@ def measured(
         environment=environment,
         measures=measures,
         figures=[*figures, *goals_of(name, storage, measures)],
-        left_out=run.left_out,
+        left_out=[*run.left_out, *[(each.target, each.what, str(each)) for each in failed]],
         code=run.code,
         seconds=time.monotonic() - begun,
         load=os.getloadavg()[0],
     )
     return found, versions
+
+
+async def _go(
+    workload: Workload,
+    storage: str,
+    folder: Path,
+    size: Size,
+    report: Report,
+    peer: str | None,
+    failed: Sequence[PeerError],
+) -> tuple[Run, Results, dict[str, str]]:
+    """Run a workload with all targets but those that failed in it."""
+    places = (*OWN.values(), *(PEERS[peer] if peer else ()))
+    without = {each.target for each in failed}
+    targets = [each for each in targets_of(places, storage) if each.name not in without]
+    ground = Ground(folder, upkeep=workload.upkeep)
+    run = Run(storage=storage, size=size, ground=ground, report=report, targets=targets, peers=peer is not None)
+    try:
+        return run, await workload.run(run), ground.versions
+    finally:
+        await ground.close()
 
 
 def _print(console: Console, found: Outcome) -> None:

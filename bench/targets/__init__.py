@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from bench.targets.protocol import State, Target, Unsupported
+from bench.targets.protocol import PeerError, State, Target, Unsupported
 
-__all__ = ["OWN", "PEERS", "State", "Target", "Unsupported", "targets_of"]
+__all__ = ["OWN", "PEERS", "PeerError", "State", "Target", "Unsupported", "targets_of"]
 
 OWN = {
     "raw": "raw:RAW",

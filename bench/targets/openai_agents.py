@@ -19,6 +19,7 @@ class OpenAISession(Target):
 
     async def open(self) -> None:
         self._sessions: dict[str, Any] = {}
+        self._counts: dict[str, int] = {}
         self._first = self._session("nobody")
         await self._first.get_items()
 
@@ -41,8 +42,12 @@ class OpenAISession(Target):
         return self._first
 
     async def save(self, thread: str, state: State, new: Sequence[Any]) -> None:
-        if set(state) != {"messages"} or len(state["messages"]) < len(new):
+        if set(state) != {"messages"}:
             raise Unsupported("keeps messages only")
+        count = self._counts.get(thread, 0) + len(new)
+        if len(state["messages"]) != count:
+            raise Unsupported("only adds messages")
+        self._counts[thread] = count
         await self._session(thread).add_items(list(new))
 
     async def load(self, thread: str) -> Any:

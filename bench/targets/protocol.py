@@ -15,6 +15,15 @@ class Unsupported(Exception):
     """A target can't do this, and says why."""
 
 
+class PeerError(Exception):
+    """A peer failed where it should not have. The others are measured without it, and it is reported."""
+
+    def __init__(self, target: str, what: str, error: Exception) -> None:
+        super().__init__(f"{target} failed in {what}: {type(error).__name__}: {str(error).strip()[:200]}")
+        self.target = target
+        self.what = what
+
+
 class Target(ABC):
     """A store of conversations. `save` is told the whole state and what of it is new, and writes what it needs of them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from bench.figure import Figure
 from bench.measure import Measure, Report
 from bench.places import Ground, Place
-from bench.targets import Target, Unsupported
+from bench.targets import OWN, PeerError, Target, Unsupported
 
 Size = Literal["tiny", "usual", "full"]
 
@@ -44,7 +44,7 @@ class Run:
             for cls in classes:
                 place = await self.ground.place(self.storage)
                 self.report(f"opening {cls.name}")
-                target = await stack.enter_async_context(cls(place, self.ground, tasks=tasks))
+                target = await stack.enter_async_context(_guarded(cls(place, self.ground, tasks=tasks)))
                 self.code[target.name] = target.code
                 found.append(Opened(target, place, await place.stored()))
             yield found
@@ -57,6 +57,29 @@ class Run:
             self.left_out.append((target.name, what, str(error)))
             return False
         return True
+
+
+def _guarded(target: Target) -> Target:
+    """`target`, with its failures in its name if it is a peer's."""
+    if target.name in OWN:
+        return target
+    for what in ("open", "save", "load", "list"):
+        setattr(target, what, _guarded_call(target.name, what, getattr(target, what)))
+    again = target.again
+    target.again = lambda: _guarded(again())  # type: ignore[method-assign]
+    return target
+
+
+def _guarded_call(name: str, what: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def call(*args: Any) -> Any:
+        try:
+            return await method(*args)
+        except (Unsupported, AssertionError):
+            raise
+        except Exception as error:
+            raise PeerError(name, what, error) from error
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)
