@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.measure import Call, Measure, in_turn
@@ -24,6 +26,8 @@ class Sizes:
 SIZES = {"tiny": Sizes(12, 30, 3, 3), "usual": Sizes(1_000, 20_000, 10, 60), "full": Sizes(1_000, 100_000, 10, 200)}
 PEER_SIZES = {"tiny": SIZES["tiny"], "usual": Sizes(50, 500, 10, 40), "full": Sizes(1_000, 20_000, 10, 60)}
 AT_ONCE = 500
+SECONDS = 10.0
+"""How long one kind of call is measured, about: some go over the whole store."""
 
 
 async def run(run: Run) -> Results:
@@ -43,13 +47,26 @@ async def run(run: Run) -> Results:
                 names = _calls(few)
                 for what in names:
                     run.report(f"{cls.name}: {what} among {sizes.few:,} and {sizes.many:,} threads")
-                    if not await run.try_to(few, what, lambda what=what, few=few: _calls(few)[what](sizes.few - 1)):  # type: ignore[misc]
-                        continue
                     calls: dict[str, Call] = {"few": _calls(few)[what], "many": _calls(many)[what]}
-                    taken = await in_turn(calls, rounds=min(sizes.rounds, sizes.few - 3), warm_up=2)
+                    begun = time.monotonic()
+                    if not await run.try_to(few, what, partial(_once, calls, sizes.few - 1)):
+                        continue
+                    rounds = _rounds(time.monotonic() - begun, min(sizes.rounds, sizes.few - 3))
+                    taken = await in_turn(calls, rounds=rounds)
                     results += Measure.times(f"{what} among {sizes.few:,} threads", {cls.name: taken["few"]})
                     results += Measure.times(f"{what} among {sizes.many:,} threads", {cls.name: taken["many"]})
     return results
+
+
+async def _once(calls: Mapping[str, Call], number: int) -> None:
+    """Each call once: it can be done, and is not cold any more."""
+    for call in calls.values():
+        await call(number)
+
+
+def _rounds(seconds: float, most: int) -> int:
+    """How many rounds of calls that took so long together fit into the time that there is for them, but some at least."""
+    return max(min(3, most), min(most, int(SECONDS / max(seconds, 1e-6))))
 
 
 async def _fill(run: Run, target: Target, threads: int, checkpoints: int) -> None:
