@@ -67,8 +67,24 @@ def files(sizes: Sizes, _: list[Any]) -> Iterator[Step]:
         yield {"files": dict(kept)}, [kept[name]]
 
 
-def nested(sizes: Sizes, _: list[Any]) -> Iterator[Step]:
-    """Lists three levels down, one of which grows by a note of 200 bytes."""
+def nested(sizes: Sizes, said: list[Any]) -> Iterator[Step]:
+    """Message logs three levels down, one of which grows by a message."""
+    logs = [said[start::20][: sizes.turns // 10] for start in range(20)]
+    yield _agents(logs), said[: 2 * sizes.turns]
+    for number in range(sizes.steps):
+        new = said[2 * sizes.turns + number]
+        logs[number % len(logs)] = [*logs[number % len(logs)], new]
+        yield _agents(logs), [new]
+
+
+def _agents(logs: list[list[Any]]) -> dict[str, Any]:
+    return {
+        "agents": [{"tasks": [{"log": log} for log in logs[start : start + 4]]} for start in range(0, len(logs), 4)]
+    }
+
+
+def notes(sizes: Sizes, _: list[Any]) -> Iterator[Step]:
+    """Short lists three levels down, one of which grows by a note of 200 bytes: less than what is stored as one value."""
     draw = random.Random(8)
     plan = [{"days": [{"notes": [prose(draw, 200)]} for _ in range(7)]} for _ in range(sizes.turns // 10)]
     yield {"plan": plan}, [plan]
@@ -84,6 +100,7 @@ SHAPES: dict[str, Callable[[Sizes, list[Any]], Iterator[Step]]] = {
     "summary in front": summary,
     "files": files,
     "nested lists": nested,
+    "nested notes": notes,
 }
 
 
