@@ -158,6 +158,18 @@ def test_a_peer_keeps_the_conversation_that_it_is_measured_with(
     assert all(each.startswith(package) for each in code.values())
 
 
+def test_a_peer_that_fails_is_reported_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.targets.llmfy import Llmfy
+
+    async def locked(self: Any, *_: Any) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(Llmfy, "save", locked)
+    found = run("savers", "memory", peer="llmfy")
+    assert medians(found, "4 savers: saves a second").keys() == {"raw", "clew", "clew update"}
+    assert found.left_out == [("llmfy", "save", "llmfy failed in save: OperationalError: database is locked")]
+
+
 def test_a_peer_that_is_not_installed_is_reported(tmp_path: Path) -> None:
     assert "run make bench-peers" in str(peers.absent("llmfy", tmp_path))
     place = tmp_path / ".venv-bench-llmfy"

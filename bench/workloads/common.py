@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bench.figure import Figure
 from bench.measure import Measure, Report
-from bench.places import Ground, Place
+from bench.places import File, Ground, Place
 from bench.targets import OWN, PeerError, Target, Unsupported
 
 Size = Literal["tiny", "usual", "full"]
@@ -91,14 +91,11 @@ class Opened:
     empty: int | None
 
     async def grown(self) -> int | None:
-        """Bytes that were stored since it was opened."""
+        """Bytes that were stored since it was opened; of a SQLite database the whole file, which is what people see."""
         now = await self.place.stored()
-        # A SQLite file has nothing to be set up with that others would not count: the whole file is what users see.
-        return None if now is None or self.empty is None else now - (self.empty if not self.is_file else 0)
-
-    @property
-    def is_file(self) -> bool:
-        return self.place.url.startswith("sqlite")
+        if isinstance(self.place, File):
+            return now
+        return None if now is None or self.empty is None else now - self.empty
 
 
 Results = list[Measure | Figure]

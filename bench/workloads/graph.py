@@ -97,6 +97,6 @@ async def run(run: Run) -> Results:
             assert len(each.state["messages"]) == 2 * sizes.turns
             stored = await each.place.stored()
             if stored is not None and empty is not None:
-                taken = stored - (0 if run.storage == "sqlite" else empty)
-                results.append(Measure.of(f"stored, turn {sizes.turns} of the graph", "B", each.name, [float(taken)]))
+                size = stored - (0 if run.storage == "sqlite" else empty)
+                results.append(Measure.of(f"stored, turn {sizes.turns} of the graph", "B", each.name, [float(size)]))
     return results
