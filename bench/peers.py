@@ -26,7 +26,8 @@ ROOT = Path(__file__).parent.parent
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--peer", choices=list(PEERS), nargs="+", default=list(PEERS), help="these peers")
-    parser.add_argument("--only", choices=list(WORKLOADS), nargs="+", default=list(WORKLOADS), help="these workloads")
+    names = [name for name, workload in WORKLOADS.items() if workload.beside_peers]
+    parser.add_argument("--only", choices=names, nargs="+", default=names, help="these workloads")
     parser.add_argument("--json", type=Path, help="write the results to this file too")
     chosen, others = parser.parse_known_args()
     console = Console()

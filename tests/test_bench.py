@@ -43,6 +43,8 @@ EXPECTED = {
     "threads": {"save among 30 threads", "load among 30 threads", "search a thread's messages among 30 threads"},
     "shapes": {"window: committed, of the bytes changed", "nested lists: written, of the bytes changed"},
     "long": {"save, 40 messages", "resident memory a save, 40 messages"},
+    "cleanup": {"cleanup of 200 checkpoints"},
+    "cached": {"load, turn 10: clew, cached in Redis", "save, turn 10: clew, cached in memory"},
 }
 CODE = {
     "memory": {"raw": dict, "clew": clew.InMemoryCheckpointer},
@@ -78,6 +80,11 @@ def test_a_workload_runs_on_sqlite_and_gives_what_it_says(workload: str) -> None
     assert {each.what for each in found.measures} | {each.name for each in found.figures} >= EXPECTED[workload]
     assert found.figures, "a workload without a goal shows nothing"
     assert all(each.median >= 0 for each in found.measures)
+
+
+def test_a_cache_before_postgres_is_measured_beside_none() -> None:
+    found = run("cached", "postgres")
+    assert {each.name for each in found.figures} >= EXPECTED["cached"]
 
 
 @pytest.mark.parametrize("storage", CODE)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bench.places import STORAGES
-from bench.workloads import graph, growing, long, readers, savers, shapes, threads
+from bench.workloads import cached, cleanup, graph, growing, long, readers, savers, shapes, threads
 from bench.workloads.common import Results, Run
 
 __all__ = ["WORKLOADS", "Results", "Run", "Workload"]
@@ -22,6 +22,8 @@ class Workload:
     needs: str | None = None
     """A package without which it can't run."""
     upkeep: bool = False
+    beside_peers: bool = True
+    """Whether a peer could do it."""
 
 
 WORKLOADS = {
@@ -38,4 +40,8 @@ WORKLOADS = {
     "threads": Workload("W5: few threads and many", threads.run, ("sqlite", "postgres", "redis")),
     "shapes": Workload("W6: states that change in other ways", shapes.run),
     "long": Workload("W7: 10,000 messages in one thread", long.run),
+    "cleanup": Workload(
+        "a cleanup of old checkpoints", cleanup.run, ("sqlite", "postgres", "redis"), beside_peers=False
+    ),
+    "cached": Workload("PostgreSQL with a cache before it, and without", cached.run, ("postgres",), beside_peers=False),
 }

@@ -7,6 +7,7 @@ checkpointer.put_state("thread-1", {"messages": ["hello"]})
 checkpointer.get_state("thread-1")
 """
 
+from clew.checkpointer.autocleanup import AutoCleanup
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.leases import Lease
 from clew.checkpointer.state import NOT_LOADED
@@ -37,10 +38,10 @@ from clew.model.reports import (
     CompactReport,
     Damage,
     IndexStats,
-    RetentionPolicy,
     Stats,
     VerifyReport,
 )
+from clew.model.retention import RetentionPolicy
 from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
 from clew.model.thread import ThreadInfo
 
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ANY_USER",
     "NOT_LOADED",
+    "AutoCleanup",
     "BackgroundStatus",
     "BaseCheckpointer",
     "BlockingCallError",

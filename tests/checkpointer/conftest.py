@@ -6,7 +6,10 @@ from contextlib import closing
 
 import pytest
 
+from clew.storage.cached import breaker
 from clew.testing import FakeClock
+from clew.testing.servers import RedisServer
+from tests.checkpointer.cached_support import Both
 from tests.checkpointer.support import MemoryStore, PostgresStore, RedisStore, SQLiteStore
 
 LOCAL = [pytest.param(MemoryStore, id="memory"), pytest.param(SQLiteStore, id="sqlite")]
@@ -51,3 +54,24 @@ def checkpointer(store):
 @pytest.fixture
 def clock():
     return FakeClock()
+
+
+@pytest.fixture
+def both(tmp_path):
+    """PostgreSQL with a cache in Redis."""
+    with closing(Both(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def server():
+    """A Redis that a test may do anything to."""
+    with RedisServer() as own:
+        yield own
+
+
+@pytest.fixture
+def tried_again_soon(monkeypatch):
+    """Caches that were away are tried after a moment."""
+    monkeypatch.setattr(breaker, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(breaker, "LONGEST_PAUSE", 0.1)

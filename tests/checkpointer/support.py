@@ -15,8 +15,10 @@ import asyncpg
 import redis
 
 import clew
+from clew.codec.frame import intact
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
+from clew.storage.cached import CachedStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
@@ -176,3 +178,29 @@ def start(script: str, *args: object) -> Any:
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+class CachedSQLiteStore(SQLiteStore):
+    """With a cache in memory, which outlives its checkpointers too."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.hot = MemoryStorage()
+
+    def storage(self) -> Storage:
+        return CachedStorage(super().storage(), self.hot, timeout=10, intact=intact)
+
+
+class CachedPostgresStore(PostgresStore):
+    """With a cache in Redis."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.cache = RedisStore(directory)
+
+    def storage(self) -> Storage:
+        return CachedStorage(super().storage(), self.cache.storage(), timeout=10, intact=intact)
+
+    def close(self) -> None:
+        super().close()
+        self.cache.close()

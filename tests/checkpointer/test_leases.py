@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import closing
+
 import pytest
 
 import clew
 from clew.storage.wrapper import StorageWrapper
-from clew.testing import FakeClock
-from tests.checkpointer.support import run
+from clew.testing import FakeClock, FaultyStorage
+from tests.checkpointer.conftest import SHARED
+from tests.checkpointer.support import run, start
 
 
 def test_a_lease_is_held_inside_its_block_and_given_back_after(store):
@@ -178,3 +182,132 @@ def test_whoever_gives_back_a_lost_lease_does_not_take_it_from_the_next(store, c
         lease.__exit__(None, None, None)
         with pytest.raises(clew.LeaseError), late.lease("t"):
             pass
+
+
+HOLDER = """
+import asyncio, sys, clew
+url, way = sys.argv[1:]
+checkpointer = clew.connect(url)
+
+def told(line):
+    print(line, flush=True)
+
+def write(lease):
+    try:
+        checkpointer.put_state("t", {"by": "the late one"})
+        told("saved")
+    except clew.LeaseError:
+        told(f"refused, lost: {lease.lost}")
+
+async def awrite(lease):
+    try:
+        await checkpointer.aput_state("t", {"by": "the late one"})
+        told("saved")
+    except clew.LeaseError:
+        told(f"refused, lost: {lease.lost}")
+
+async def go():
+    async with checkpointer.alease("t", ttl=0.6, holder="the late one") as lease:
+        told(f"held, lost: {lease.lost}")
+        await asyncio.to_thread(sys.stdin.readline)
+        await awrite(lease)
+    await checkpointer.arelease()
+
+if way == "async":
+    asyncio.run(go())
+else:
+    with checkpointer.lease("t", ttl=0.6, holder="the late one") as lease:
+        told(f"held, lost: {lease.lost}")
+        sys.stdin.readline()
+        write(lease)
+    checkpointer.release()
+"""
+
+
+@pytest.fixture(params=SHARED)
+def shared(request, tmp_path):
+    with closing(request.param(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("way", ["async", "sync"])
+def test_a_holder_that_was_stopped_for_longer_than_its_ttl_can_not_write_and_notices(shared, way):
+    checkpointer = shared.open()
+    with start(HOLDER, shared.url, way) as process:
+        assert process.stdout.readline() == "held, lost: False\n"
+        with pytest.raises(clew.LeaseError, match="held by the late one since"), checkpointer.lease("t", wait=0.8):
+            # Renewed while it is held: longer than its ttl.
+            pass
+        process.send_signal(signal.SIGSTOP)
+        with checkpointer.lease("t", wait=20):
+            checkpointer.put_state("t", {"by": "the next"})
+            process.send_signal(signal.SIGCONT)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "refused, lost: True\n"
+        assert process.wait(20) == 0
+    assert checkpointer.get_state("t") == {"by": "the next"}
+
+
+def test_the_turn_of_a_holder_that_was_killed_comes_free(shared):
+    checkpointer = shared.open()
+    with start(HOLDER, shared.url, "sync") as process:
+        assert process.stdout.readline() == "held, lost: False\n"
+        process.kill()
+        process.wait()
+        with checkpointer.lease("t", wait=20):
+            checkpointer.put_state("t", 1)
+    assert checkpointer.get_state("t") == 1
+
+
+def test_processes_take_turns_and_none_is_lost(shared):
+    script = """
+import sys, clew
+checkpointer = clew.connect(sys.argv[1])
+for _ in range(6):
+    with checkpointer.lease("t", ttl=10, wait=60):
+        # Read, think, write: lost updates, if two did it at once.
+        count = (checkpointer.get_state("t") or {"n": 0})["n"]
+        checkpointer.put_state("t", {"n": count + 1})
+checkpointer.release()
+"""
+    workers = [start(script, shared.url) for _ in range(2)]
+    for worker in workers:
+        with worker:
+            assert worker.wait(60) == 0
+    assert shared.open().get_state("t") == {"n": 12}
+
+
+def test_a_holder_that_renews_too_late_knows_that_it_lost_the_turn_though_nobody_took_it(store, clock):
+    async def go():
+        checkpointer = store.open(clock=clock)
+        async with checkpointer.alease("t", ttl=30) as lease:
+            await lease._renew()
+            assert not lease.lost
+            clock.advance(31)
+            assert lease.lost
+            await lease._renew()
+            assert lease.lost
+            with pytest.raises(clew.LeaseError):
+                await checkpointer.aput_state("t", 1)
+            # Nobody is kept waiting for it.
+            other = store.open(clock=clock)
+            async with other.alease("t"):
+                await other.aput_state("t", 2)
+            await other.arelease()
+        await checkpointer.arelease()
+
+    run(go())
+
+
+def test_a_turn_that_can_not_be_given_back_hides_nothing(store):
+    faulty = FaultyStorage(store.storage(), lambda kind: None)
+    checkpointer = clew.BaseCheckpointer(faulty, retry_for=0)
+    store.opened.append(checkpointer)
+
+    def fail() -> None:
+        faulty._plan = lambda kind: "before apply"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), checkpointer.lease("t", ttl=60):
+        fail()

@@ -50,8 +50,17 @@ def changed(chance: random.Random, state: State) -> State:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_work_of_three_processes_leaves_what_the_model_says(store, seed):
+    work_at_random(store, seed, processes=3)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_work_in_the_background_leaves_what_the_model_says(store, seed):
+    work_at_random(store, 100 + seed, processes=1, durability="background", max_background=30)
+
+
+def work_at_random(store, seed, *, processes, **options):
     chance, model = random.Random(seed), Model()
-    opened = [store.open(max_index_bytes=chance.choice([0, 100_000, 64 << 20])) for _ in range(3)]
+    opened = [store.open(max_index_bytes=chance.choice([0, 100_000, 64 << 20]), **options) for _ in range(processes)]
     names = ["a", "b"]
     for step in range(220):
         checkpointer, name = chance.choice(opened), chance.choice(names)
@@ -117,7 +126,9 @@ def test_random_work_of_three_processes_leaves_what_the_model_says(store, seed):
             model.add(forked, made.checkpoint_id, old)
             names.append(forked)
         elif what == "reopen":
-            opened[chance.randrange(3)] = store.open()
+            which = chance.randrange(processes)
+            opened[which].release()
+            opened[which] = store.open(**options)
     for checkpointer in (opened[0], store.open()):
         for name in names:
             found = checkpointer.get_history(name, limit=None)[::-1]

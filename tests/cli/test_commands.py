@@ -213,3 +213,31 @@ def test_the_module_is_the_command():
         timeout=60,
     )
     assert done.stdout == f"clew {clew.__version__}\n"
+
+
+def test_cleanup_says_what_would_go_and_then_lets_it_go(store, run):
+    dry = lines(run("cleanup", "--max-history", "2", "--dry-run"))
+    assert dry[0].startswith("would go from 1 thread")
+    assert len(history_of(store)) == 5
+    gone = lines(run("cleanup", "--max-history", "2"))
+    assert [line.split() for line in gone[2:]] == [line.split() for line in dry[2:]]
+    assert [row.split()[:2] for row in gone if row.startswith("checkpoints")] == [["checkpoints", "3"]]
+    assert len(history_of(store)) == 2
+    assert lines(run("show", "trip"))
+
+
+def test_cleanup_takes_ages_sizes_and_one_thread(store, run):
+    def checkpoints(*options):
+        return json.loads(run("cleanup", *options, "--dry-run", "--json").stdout)["checkpoints"]
+
+    assert checkpoints("--max-age", "1h") == 0
+    assert checkpoints("--max-age", "0s") == 4
+    assert checkpoints("--max-age", "0s", "--keep-every", "2") == 2
+    assert checkpoints("--max-bytes", "1GB") == 0
+    assert checkpoints("trip", "--max-bytes", "0") == 4
+    assert checkpoints("notes", "--max-bytes", "0") == 0
+    for wrong in (["--max-age", "soon"], ["--max-bytes", "3 moons"], ["--max-history", "0"]):
+        assert run("cleanup", *wrong).exit_code == 2
+    assert run("cleanup").exit_code == 1
+    assert "max_age" in run("cleanup").stderr
+    assert run("cleanup", "absent", "--max-history", "1").exit_code == 1

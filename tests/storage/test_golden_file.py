@@ -50,6 +50,33 @@ def write(path: Path) -> None:
     store.close()
 
 
+def check(checkpointer: clew.BaseCheckpointer) -> None:
+    """That all is there that `write` wrote, and that it goes on."""
+    ana = {"thread_id": "trip", "user_id": "ana"}
+    assert checkpointer.verify().ok
+    history = checkpointer.get_history(ana, limit=None)
+    assert [each.state for each in history] == [state(turn) for turn in range(TURNS, 0, -1)]
+    assert history[0].metadata.metadata == {"k": (TURNS,)}
+    assert (history[0].metadata.step, history[0].metadata.run_id) == (TURNS, "r1")
+    assert [each.message_id for each in checkpointer.list_messages(ana, search="message 7: GRÜSSE")] == ["m7"]
+    assert checkpointer.list_messages(ana, limit=1)[0].tool_calls == ({"n": 1},)
+    assert checkpointer.get_state({**ana, "checkpoint_ns": "sub"}) == {"inner": True}
+    (fork, trip) = checkpointer.list_threads({"user_id": "ana"})
+    assert (trip.thread_name, trip.tags, trip.metadata, trip.message_count) == (
+        "Lisbon",
+        ("a", "b"),
+        {"x": 1},
+        TURNS,
+    )
+    assert fork.forked_from is not None
+    assert fork.forked_from["thread_id"] == "trip"
+    assert checkpointer.get_state({**ana, "thread_id": "fork"})["messages"][-1] == message(999)
+    checkpointer.put_state(ana, state(TURNS + 1))
+    checkpointer.compact()
+    assert checkpointer.get_state(ana) == state(TURNS + 1)
+    assert checkpointer.verify().ok
+
+
 def test_there_is_a_golden_file_of_the_current_version() -> None:
     assert GOLDEN / f"sqlite-{VERSION}.db" in FILES
 
@@ -58,7 +85,6 @@ def test_there_is_a_golden_file_of_the_current_version() -> None:
 def test_a_file_of_every_version_opens_reads_and_goes_on(golden: Path, tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     shutil.copy(golden, path)
-    ana = {"thread_id": "trip", "user_id": "ana"}
     store = InlineStorage(lambda: SQLiteStorage(path))
     # Version 2 brought the journal.
     noted = [("trip", "noted", None, b"for another store")] if golden.stem != "sqlite-1" else []
@@ -67,28 +93,7 @@ def test_a_file_of_every_version_opens_reads_and_goes_on(golden: Path, tmp_path:
     store.apply(commit("trip", user="ana", remove=Removal(), after=after, journal=b"more"))
     store.close()
     with clew.SQLiteCheckpointer(path) as checkpointer:
-        assert checkpointer.verify().ok
-        history = checkpointer.get_history(ana, limit=None)
-        assert [each.state for each in history] == [state(turn) for turn in range(TURNS, 0, -1)]
-        assert history[0].metadata.metadata == {"k": (TURNS,)}
-        assert (history[0].metadata.step, history[0].metadata.run_id) == (TURNS, "r1")
-        assert [each.message_id for each in checkpointer.list_messages(ana, search="message 7: GRÜSSE")] == ["m7"]
-        assert checkpointer.list_messages(ana, limit=1)[0].tool_calls == ({"n": 1},)
-        assert checkpointer.get_state({**ana, "checkpoint_ns": "sub"}) == {"inner": True}
-        (fork, trip) = checkpointer.list_threads({"user_id": "ana"})
-        assert (trip.thread_name, trip.tags, trip.metadata, trip.message_count) == (
-            "Lisbon",
-            ("a", "b"),
-            {"x": 1},
-            TURNS,
-        )
-        assert fork.forked_from is not None
-        assert fork.forked_from["thread_id"] == "trip"
-        assert checkpointer.get_state({**ana, "thread_id": "fork"})["messages"][-1] == message(999)
-        checkpointer.put_state(ana, state(TURNS + 1))
-        checkpointer.compact()
-        assert checkpointer.get_state(ana) == state(TURNS + 1)
-        assert checkpointer.verify().ok
+        check(checkpointer)
 
 
 if __name__ == "__main__":

@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.errors import ConfigError
-from clew.model.commit import Applied
+from clew.model.commit import After, Applied, Begin, Commit
 from clew.model.config import ANY_USER
-from clew.model.queries import CheckpointQuery, MessageQuery, ThreadQuery
+from clew.model.queries import CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery
+from clew.model.records import JournalEntry
+from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.postgres.batching import BATCH
 from clew.storage.postgres.schema import INDEXED_FROM
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.protocol import StaleBasisError
-from clew.testing.build import attachment, checkpoint, commit, later, message, row
+from clew.testing.build import NOON, attachment, checkpoint, commit, deletion, later, message, row
 from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_postgres
 from tests.storage.test_contract_postgres import drop, schema_of
@@ -247,6 +249,75 @@ def test_the_update_of_the_threads_row_stays_in_its_page(store):
     assert stats["n_tup_hot_upd"] >= 0.95 * stats["n_tup_upd"]
 
 
+def test_the_journals_oldest_entries_are_found_without_reading_all(store):
+    ask(
+        store,
+        "INSERT INTO journal SELECT 'f' || n % 100, n, 'c' || n, NULL, NULL, 0, repeat('x', 100)::bytea"
+        " FROM generate_series(1, 5000) n",
+    )
+    ask(store, "ANALYZE journal")
+    for query, index in ((JournalQuery(), "journal_by_position"), (JournalQuery(thread_id="f9"), "journal_pkey")):
+        plan = explained(store, store.storage._statements.journal(query), mode="force_custom_plan")
+        assert index in plan
+        # Only counting looks at everything.
+        assert plan.count("Seq Scan") <= 1
+
+
+def test_the_journal_replayed_gives_the_same_threads_whoever_came_in_between(store):
+    """Two processes create, write to and delete the same threads at once: what another store is given is what happened."""
+    made: dict[str, Commit] = {}
+    for number in range(120):
+        thread_id, name = f"t{number % 3}", f"{number}"
+        new = deletion(thread_id) if number % 4 == 3 else commit(thread_id, messages=[message(name)])
+        made[name] = replace(new, commit_id=name, journal=b"")
+
+    async def run() -> None:
+        other = PgStorage(shared_postgres(), schema=store.storage._schema.name)
+        storages = (store.storage, other)
+        await asyncio.gather(*(storages[at % 2].apply([each]) for at, each in enumerate(made.values())))
+        await other.close()
+
+    store.run(run())
+    copy = DrivenStorage(MemoryStorage)
+    for entry in store.journal(limit=1000):
+        begin = Begin(incarnation=entry.incarnation) if entry.incarnation else None
+        copy.apply(replace(made[entry.commit_id], after=After(entry.after), begin=begin))
+    assert store.journal_count() == 120
+    assert sorted(copy.thread_ids()) == sorted(store.thread_ids())
+    for thread_id in copy.thread_ids():
+        assert copy.message_ids(thread_id) == store.message_ids(thread_id)
+        assert copy.page(thread_id).basis == store.page(thread_id).basis
+    copy.close()
+
+
+def test_a_removal_that_found_no_thread_comes_before_its_creation_in_the_journal(store):
+    names = [f"t{number}" for number in range(4)]
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND strpos(query, $1) > 0"
+
+    async def run() -> None:
+        name = store.storage._schema.name
+        other = PgStorage(shared_postgres(), schema=name)
+        await other.setup()
+        connection, watching = await asyncpg.connect(shared_postgres()), await asyncpg.connect(shared_postgres())
+        async with connection.transaction():
+            # Everybody gets as far as the journal, if they get that far.
+            await connection.execute(f'LOCK TABLE "{name}".journal IN EXCLUSIVE MODE')
+            calls = [asyncio.create_task(store.storage.apply([replace(deletion(each), journal=b"")])) for each in names]
+            while await watching.fetchval(waiting, name) < len(names):
+                pass
+            new = [commit(each, messages=[message("m")], journal=b"") for each in names]
+            calls.append(asyncio.create_task(other.apply(new)))
+            while await watching.fetchval(waiting, name) < len(names) + 1:
+                pass
+        await asyncio.gather(*calls)
+        for each in (other, connection, watching):
+            await each.close()
+
+    store.run(run())
+    for each in names:
+        assert [entry.incarnation is None for entry in store.journal(thread_id=each)] == [True, False]
+
+
 def test_what_clew_compresses_itself_is_not_compressed_again(store):
     store.apply(commit(values=row(0, data=b"a" * 100_000), checkpoint=checkpoint("c1", body=b"a" * 100_000)))
     (sizes,) = ask(store, "SELECT pg_column_size(data), pg_column_size(body) FROM value_rows, checkpoints")
@@ -302,6 +373,9 @@ def test_every_query_finds_its_rows_by_an_index(store):
         statements.threads(ThreadQuery(user=None)),
         statements.threads(ThreadQuery(user=ANY_USER)),
         statements.threads(ThreadQuery(user="u1", thread_id="f9")),
+        statements.trim(
+            [JournalEntry(position=1, thread_id="f9", commit_id="c", after=None, incarnation=None, at=NOON, data=b"")]
+        ),
     ]
     for question in queries:
         assert "Seq Scan" not in explained(store, question), question[0]

@@ -139,11 +139,11 @@ def test_migrating_step_by_step_gives_what_a_fresh_schema_is(name, tmp_path, mon
         }
         real = schema.script
         monkeypatch.setattr(schema, "script", lambda file: more.get(file) or real(file))
-        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("more.sql",)))
+        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "more.sql"))
         await set_up(name)
         await set_up(fresh)
         assert await described(name) == await described(fresh)
-        assert await asked(f'SELECT version FROM "{name}".clew_schema') == [(2,)]
+        assert await asked(f'SELECT version FROM "{name}".clew_schema') == [(len(schema.MIGRATIONS),)]
         assert await asked(f'SELECT thread_id FROM "{name}".threads') == [("t",)]
 
     fresh_directory = tmp_path / "fresh"

@@ -10,9 +10,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,13 +31,14 @@ from clew.errors import (
 from clew.model.commit import After, Applied, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
+from clew.model.records import ValueRow
 from clew.storage.offload import inline
 from clew.storage.packing import pack_ranges, union, unpack_ranges
 from clew.storage.protocol import StaleBasisError
 from clew.storage.sqlite import SQLiteStorage, applying, connections, indexing, reading, schema, writer
 from clew.storage.sqlite.indexing import candidates
 from clew.testing import DrivenStorage, DurableStorageContract, run_inline
-from clew.testing.build import checkpoint, commit, fork_of, message, row
+from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
 
 
 class TestSQLiteStorageWithSmallLimits(DurableStorageContract):
@@ -639,3 +642,25 @@ def test_saves_get_through_while_the_event_loop_never_idles(path):
         await storage.close()
 
     asyncio.run(main())
+
+
+def test_free_pages_are_given_back_many_at_a_time(tmp_path: Path) -> None:
+    """One page a transaction would take minutes where there are many, each with its fsync."""
+    storage = SQLiteStorage(tmp_path / "clew.db")
+    rows = [ValueRow(first=at, count=1, digests=bytes(16), data=os.urandom(100_000)) for at in range(40)]
+    for each in rows:
+        run_inline(storage.apply((commit(values=each),)))
+    run_inline(storage.apply((deletion(),)))
+    turns = 0
+    exclusive = storage._opened.writer.exclusive
+
+    def counted(work: Callable[[], Any]) -> Any:
+        nonlocal turns
+        turns += 1
+        return exclusive(work)
+
+    storage._opened.writer.exclusive = counted  # type: ignore[method-assign]
+    run_inline(storage.reclaim())
+    assert turns < 6
+    run_inline(storage.close())
+    assert (tmp_path / "clew.db").stat().st_size < 200_000

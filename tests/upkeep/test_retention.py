@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clew.errors import ConfigError
 from clew.model.records import CheckpointRecord
-from clew.model.reports import RetentionPolicy
-from clew.upkeep.retention import due
+from clew.model.retention import RetentionPolicy
+from clew.upkeep.compaction import RowSize, freed
+from clew.upkeep.retention import Held, due, due_by_size, needed
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -74,8 +77,86 @@ def test_order_is_by_sequence_and_not_by_time() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"max_history": 0}, {"max_history": 1, "keep_every": 0}, {"max_age": timedelta(-1)}, {"keep_every": 2}],
+    [
+        {},
+        {"max_history": 0},
+        {"max_history": 1, "keep_every": 0},
+        {"max_age": timedelta(-1)},
+        {"keep_every": 2},
+        {"max_bytes": -1},
+        {"max_bytes": 1.5},
+        {"max_bytes": True},
+    ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         RetentionPolicy(**settings)  # type: ignore[arg-type]
+
+
+ROW = 4
+"""How many values each row of the log below has."""
+
+
+@st.composite
+def threads(draw: st.DrawFn) -> tuple[list[Held], list[RowSize]]:
+    """A thread of checkpoints that need ranges of its log."""
+    rows = [RowSize(at * ROW, ROW, draw(st.integers(10, 500))) for at in range(draw(st.integers(1, 12)))]
+    top = len(rows) * ROW
+    held = []
+    for number in range(1, draw(st.integers(1, 25)) + 1):
+        first = draw(st.integers(0, top - 1))
+        held.append(
+            Held(
+                namespace=draw(st.sampled_from(["", "sub"])),
+                checkpoint_id=str(number),
+                sequence=number,
+                created_at=NOW,
+                size=draw(st.integers(1, 300)),
+                needs=None if draw(st.integers(0, 20)) == 0 else ((first, draw(st.integers(first + 1, top))),),
+            )
+        )
+    return held, rows
+
+
+@given(threads(), st.integers(0, 9000), st.none() | st.integers(1, 5), st.integers(0, 12))
+def test_by_size_the_oldest_go_as_few_as_will_do(
+    thread: tuple[list[Held], list[RowSize]], room: int, keep_every: int | None, fixed: int
+) -> None:
+    held, rows = thread
+    policy = RetentionPolicy(max_bytes=room, keep_every=keep_every)
+    size = sum(each.size for each in held) + sum(row.size for row in rows)
+    kept = {(held[0].namespace, held[0].checkpoint_id)}
+    going = due_by_size(held, policy, gone=(), keep=kept, size=size, rows=rows, fixed_before=fixed)
+
+    def left(without: list[Held]) -> int:
+        staying = [each for each in held if each not in without]
+        needs = needed(staying)
+        return size - sum(each.size for each in without) - (0 if needs is None else freed(rows, needs, fixed))
+
+    heads = [
+        max((e for e in held if e.namespace == name), key=lambda e: e.sequence) for name in {e.namespace for e in held}
+    ]
+    may_go = [
+        each
+        for each in held
+        if each not in heads and each is not held[0] and (keep_every is None or each.sequence % keep_every)
+    ]
+    # The oldest of those that may go, and no more of them than it takes.
+    assert going == may_go[: len(going)]
+    assert left(going) <= room or going == may_go
+    if going:
+        assert left(going[:-1]) > room
+
+
+@given(threads(), st.integers(0, 20))
+def test_fewer_checkpoints_never_take_more(thread: tuple[list[Held], list[RowSize]], fixed: int) -> None:
+    held, rows = [each for each in thread[0] if each.needs is not None], thread[1]
+    sizes = [freed(rows, needed(held[number:]) or [], fixed) for number in range(len(held) + 1)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == sum(row.size for row in rows if row.first >= fixed)
+
+
+def test_what_a_policy_says_turns_into_plain_data_and_back() -> None:
+    policy = RetentionPolicy(max_age=timedelta(days=1, microseconds=1), max_history=2, keep_every=3, max_bytes=4)
+    assert RetentionPolicy.from_dict(policy.to_dict()) == policy
+    assert policy.to_dict()["max_age"] == 86400.000001

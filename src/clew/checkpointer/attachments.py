@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.saving import Saving, damaged
+from clew.checkpointer.later import Later
+from clew.checkpointer.saving import damaged
 from clew.errors import ConfigError, CorruptRecordError
 from clew.model.config import Config, checked_text, read_config
 from clew.model.queries import AttachmentQuery
 from clew.model.records import AttachmentRecord
 
 
-class AttachmentMethods(Saving):
+class AttachmentMethods(Later):
     """Methods of what is attached to checkpoints. It goes with its checkpoint in forks, copies and deletions."""
 
     async def aput_attachments(
@@ -38,7 +39,8 @@ class AttachmentMethods(Saving):
             for key, data in attachments.items()
         )
         if records:
-            await self._apply_plain(self._plain_commit(address, attachments=records, keep_attachments=keep))
+            commit = self._plain_commit(address, attachments=records, keep_attachments=keep)
+            await self._apply_small(address, commit, sum(len(record.data) for record in records))
 
     async def alist_attachments(self, config: Config | str) -> dict[str, Any]:
         """What is attached to the head, or to the checkpoint that the config names, by key and in the order of the keys."""

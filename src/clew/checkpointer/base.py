@@ -7,7 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from clew.checkpointer.attachments import AttachmentMethods
+from clew.checkpointer.autocleanup import AutoCleanup
+from clew.checkpointer.background import SettledStorage
 from clew.checkpointer.blocking import blocking
+from clew.checkpointer.cleaning import CleanupMethods
 from clew.checkpointer.copying import CopyMethods
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.messages import MessageMethods
@@ -29,6 +32,7 @@ class BaseCheckpointer(
     ThreadMethods,
     LeaseMethods,
     OperationMethods,
+    CleanupMethods,
     StatusMethods,
 ):
     """Durable session memory over any storage.
@@ -38,10 +42,14 @@ class BaseCheckpointer(
     `max_index_bytes` (memory of the writer), `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `clock`.
     """
 
+    def _begin(self) -> None:
+        if self._cleanup_interval is not None:
+            AutoCleanup(self, interval=self._cleanup_interval).start()
+
     @property
     def storage(self) -> Storage:
         """Where everything is kept."""
-        return self._storage
+        return self._storage.inner if isinstance(self._storage, SettledStorage) else self._storage
 
     async def asetup(self) -> None:
         """Make the store ready. Idempotent, safe in many processes at once, and done by itself on first use."""
@@ -49,6 +57,8 @@ class BaseCheckpointer(
 
     async def arelease(self) -> None:
         """Finish what was begun and close the storage. Releasing twice is fine."""
+        if self._auto_cleanup is not None:
+            await self._auto_cleanup.astop()
         if not inline.get():
             # A sync caller can't wait for tasks; they only tidy up, and find the storage closed.
             loop = asyncio.get_running_loop()

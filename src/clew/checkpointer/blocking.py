@@ -11,7 +11,9 @@ import contextvars
 import functools
 import os
 import threading
+from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from clew.errors import BlockingCallError
@@ -64,13 +66,21 @@ class LoopRunner:
         else:
             work.close()
             raise BlockingCallError(f"{name}() would block the running event loop; use `await a{name}()` here")
-        future = asyncio.run_coroutine_threadsafe(work, self._home())
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:
             # Ctrl-C must not leave work going on unseen.
             future.cancel()
             raise
+
+    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        """Have `work` done on the home loop, and don't wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._home())
+
+    def is_home(self) -> bool:
+        """Whether the caller runs on the home loop."""
+        return self._loop is not None and _get_running_loop() is self._loop
 
     def close(self) -> None:
         with self._lock:

@@ -7,12 +7,14 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from clew.checkpointer.autocleanup import AutoCleanup
+from clew.checkpointer.background import Background, SettledStorage
 from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
-from clew.checkpointer.cache import StateCache, Version
+from clew.checkpointer.cache import SharedStateCache, StateCache, Version, Volatile
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.index import IndexCache, ThreadIndex
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
@@ -23,13 +25,18 @@ from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
 from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
+from clew.model.retention import RetentionPolicy
+from clew.storage.cached import hot_tier
 from clew.storage.offload import pause
 from clew.storage.protocol import StaleBasisError, Storage
 
 R = TypeVar("R")
+Durability = Literal["sync", "background"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.04, 1.0
 """Seconds between tries, doubled each time, when the storage says that trying again may help."""
+MAX_CACHED_THREADS, CACHE_TTL = 1000, 86400
+"""How many threads a cache keeps, and for how many seconds, if nobody says otherwise."""
 MAX_LIMIT = (1 << 31) - 1
 """More than any store is asked for at once, and less than any storage's integers."""
 STALE_ATTEMPTS = 1000
@@ -47,9 +54,14 @@ class Core:
         state_type: type | None = None,
         max_state_bytes: int = 256 << 20,
         max_index_bytes: int = 64 << 20,
-        max_cached_threads: int = 1000,
-        cache_ttl: float = 86400,
+        max_cached_threads: int = MAX_CACHED_THREADS,
+        cache_ttl: float = CACHE_TTL,
         retry_for: float = 15.0,
+        retention: RetentionPolicy | None = None,
+        cleanup_interval: float | None = None,
+        durability: Durability = "sync",
+        max_background: int = 1000,
+        max_background_bytes: int = 64 << 20,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
@@ -61,18 +73,42 @@ class Core:
             ("max_cached_threads", max_cached_threads),
             ("cache_ttl", cache_ttl),
             ("retry_for", retry_for),
+            ("max_background", max_background),
+            ("max_background_bytes", max_background_bytes),
         ):
             if isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound < 0:
                 raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")
-        self._storage = storage
+        if retention is not None and not isinstance(retention, RetentionPolicy):
+            raise ConfigError(f"retention must be a clew.RetentionPolicy, not {type(retention).__name__}")
+        self._auto_cleanup: AutoCleanup | None = None
+        self._cleanup_interval = cleanup_interval
+        self._storage: Storage = storage
+        self._retention = retention
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
         self._indexes = IndexCache(max_index_bytes)
-        self._cache = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
+        own = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
+        shared = hot_tier(storage)
+        self._cache: Volatile = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)
         self._seen = _Seen()
         self._retry_for = retry_for
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
+        self._background = self._made_background(durability, max_background, max_background_bytes)
+        if self._background is not None:
+            self._storage = SettledStorage(storage, self._background)
+        self._begin()
+
+    def _made_background(self, durability: Durability, max_saves: int, max_bytes: int) -> Background | None:
+        if durability not in ("sync", "background"):
+            raise ConfigError(f'durability must be "sync" or "background", not {durability!r:.60}')
+        if durability == "sync":
+            return None
+        runner = self._runner if isinstance(self._runner, LoopRunner) else LoopRunner()
+        return Background(runner, max_saves=max_saves, max_bytes=max_bytes, tasks=self._tasks)
+
+    def _begin(self) -> None:
+        """Start what goes on by itself."""
 
     async def _try(self, call: Callable[[], Awaitable[R]]) -> R:
         """The result of `call`, tried again with growing pauses while the storage fails in a way that may pass."""

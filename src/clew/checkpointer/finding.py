@@ -8,8 +8,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from clew.checkpointer.core import checked_limit
+from clew.checkpointer.later import Later
 from clew.checkpointer.records import checkpoint_info
-from clew.checkpointer.saving import Saving
 from clew.codec.rows import OpenRows
 from clew.errors import ConfigError
 from clew.model.checkpoint import CheckpointInfo
@@ -53,7 +53,7 @@ class Found(Struct, frozen=True):
     rows: OpenRows
 
 
-class Finding(Saving):
+class Finding(Later):
     """Reads the checkpoints that match, and no more of them than are wanted."""
 
     async def _matching(self, address: Address, wanted: Wanted, *, detail: Detail) -> AsyncIterator[Found]:

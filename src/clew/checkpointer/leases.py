@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import threading
@@ -19,6 +20,7 @@ from clew.model.records import LeaseRecord
 from clew.storage.checks import lease_held
 from clew.storage.offload import pause
 
+_log = logging.getLogger("clew")
 _held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
 
 
@@ -32,7 +34,8 @@ class Lease:
     """The turn in a thread, held inside `async with` or `with`, and renewed until the block ends.
 
     What the block's task saves to the thread carries the lease's `token`, and the storage refuses it with LeaseError once
-    somebody else has had the turn. Waiting for the turn ends with LeaseError after `wait` seconds.
+    somebody else has had the turn; `lost` says so without a save. Waiting for the turn ends with LeaseError after `wait`
+    seconds.
     """
 
     def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
@@ -46,7 +49,11 @@ class Lease:
         self._ttl = ttl
         self._wait = wait
         self.holder = checked_text("holder", holder) if holder else f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self.linger = 0.0
+        """For how many seconds the turn stays taken when the block has ended."""
         self._record: LeaseRecord | None = None
+        self._lost = False
+        self._renewed = 0.0
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -59,6 +66,14 @@ class Lease:
                 f"the lease on thread {self._address.thread_id!r} is not held; use it inside its `with` block"
             )
         return self._record.token
+
+    @property
+    def lost(self) -> bool:
+        """Whether the turn is, or may be, somebody else's: a renewal found that it is, or none got through for `ttl` seconds.
+
+        For what the block does besides saving, which no storage can refuse.
+        """
+        return self._lost or (self._record is not None and self._core._clock.monotonic() - self._renewed >= self._ttl)
 
     async def __aenter__(self) -> Self:
         await self._take()
@@ -73,7 +88,7 @@ class Lease:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._ask(0)
+        await self._give_back()
 
     def __enter__(self) -> Self:
         self._run(self._take())
@@ -90,14 +105,15 @@ class Lease:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
-        self._run(self._ask(0))
+        self._run(self._give_back())
 
     async def _take(self) -> None:
         deadline = self._core._clock.monotonic() + self._wait
         while True:
+            asked = self._core._clock.monotonic()
             record = await self._ask(self._ttl)
             if record.holder == self.holder:
-                self._record = record
+                self._record, self._lost, self._renewed = record, False, asked
                 return
             left = deadline - self._core._clock.monotonic()
             if left <= 0:
@@ -113,20 +129,46 @@ class Lease:
         )
 
     async def _keep(self) -> None:
-        while True:
+        while not self._lost:
             await asyncio.sleep(self._ttl / 3)
             await self._renew()
 
     def _keep_in_thread(self) -> None:
-        while not self._stopped.wait(self._ttl / 3):
+        while not self._lost and not self._stopped.wait(self._ttl / 3):
             self._run(self._renew())
 
     async def _renew(self) -> None:
+        asked = self._core._clock.monotonic()
         try:
-            await self._ask(self._ttl)
+            record = await self._ask(self._ttl)
         except ClewError:
             # It may work the next time; if it does not, the fence keeps this holder from writing.
             return
+        held = self._record
+        if held is not None and (record.holder, record.token) == (self.holder, held.token):
+            self._renewed = asked
+            return
+        self._lost = True
+        _log.warning(
+            "the turn in thread %r was lost: it was not renewed in time, and is of %s now",
+            self._address.thread_id,
+            "nobody" if record.holder == self.holder else record.holder,
+        )
+        if record.holder == self.holder:
+            # It had ended, and this took it anew: somebody may have had it in between, so what was read under it is old.
+            await self._give_back()
+
+    async def _give_back(self) -> None:
+        try:
+            await self._ask(self.linger)
+        except ClewError as error:
+            # What the block did is done. The turn ends by itself.
+            _log.warning(
+                "the turn in thread %r can't be given back, and ends in %g seconds: %s",
+                self._address.thread_id,
+                self._ttl,
+                error,
+            )
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
         self._core._runner.run(work, "lease")

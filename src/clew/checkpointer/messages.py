@@ -7,8 +7,8 @@ from typing import Any
 
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.core import checked_limit, checked_search
+from clew.checkpointer.later import Later
 from clew.checkpointer.records import listed_message, message_of, message_records
-from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, CorruptRecordError
 from clew.model.commit import Removal
 from clew.model.config import Address, Config, checked_text, read_config
@@ -17,7 +17,7 @@ from clew.model.queries import MessageQuery
 from clew.model.records import MessageRecord
 
 
-class MessageMethods(Saving):
+class MessageMethods(Later):
     """Methods of the conversation record."""
 
     async def aput_messages(
@@ -36,7 +36,8 @@ class MessageMethods(Saving):
         records = message_records(self._codec, messages, metadata, address.run_id)
         if not records:
             return
-        await self._apply_plain(self._plain_commit(address, messages=records))
+        size = sum(len(record.data) for record in records)
+        await self._apply_small(address, self._plain_commit(address, messages=records), size)
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
         """One message, or `None`."""

@@ -1,8 +1,8 @@
-"""Operations over whole stores: statistics, cleanup, compaction, repair, erasure, verification."""
+"""Operations over whole stores: statistics, compaction, repair, erasure, verification."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,18 +20,8 @@ from clew.model.config import ANY_USER, Address, Config, User, checked_text, rea
 from clew.model.message import Message, folded
 from clew.model.queries import MessageQuery, ThreadQuery
 from clew.model.records import CheckpointRecord
-from clew.model.reports import (
-    CleanupReport,
-    CompactReport,
-    Damage,
-    IndexStats,
-    Progress,
-    RetentionPolicy,
-    Stats,
-    VerifyReport,
-)
+from clew.model.reports import CompactReport, Damage, IndexStats, Progress, Stats, VerifyReport
 from clew.upkeep import compaction
-from clew.upkeep.retention import due
 
 Rebuild = Callable[[Any, list[Message]], Any]
 
@@ -65,43 +55,6 @@ class OperationMethods(Sweeping):
         query = ThreadQuery(user=address.user, thread_id=address.thread_id)
         records = await self._try(lambda: self._storage.threads(query))
         return records[0].checkpoint_count if records else 0
-
-    async def acleanup(
-        self,
-        policy: RetentionPolicy,
-        *,
-        config: Config | str | None = None,
-        keep: Collection[tuple[str, str]] = (),
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> CleanupReport:
-        """Remove the checkpoints that `policy` lets go, of all threads or of one, and the values that only they needed.
-
-        Those in `keep`, by namespace and id, stay whatever the policy says. With `dry_run` nothing is removed; the report
-        says what would be.
-        """
-        if not isinstance(policy, RetentionPolicy):
-            raise ConfigError(f"acleanup takes a clew.RetentionPolicy, not {type(policy).__name__}")
-        threads = checkpoints = size = 0
-        kept = frozenset(keep)
-        async for record in self._each_thread(config, progress):
-            page = await self._checkpoint_page(record, detail="body")
-            old = due(page.checkpoints, policy, self._clock.now())
-            gone = [each for each in old if (each.namespace, each.checkpoint_id) not in kept]
-            if not gone:
-                continue
-            threads += 1
-            checkpoints += len(gone)
-            if dry_run:
-                size += sum(len(each.body) + len(each.metadata) for each in gone)
-                continue
-            names = tuple((each.namespace, each.checkpoint_id) for each in gone)
-            await self._upkeep(record, remove=Removal(checkpoints=names))
-            await self._collect(record)
-            size += record.size - await self._size_now(record)
-        if checkpoints and not dry_run:
-            await self._try(self._storage.reclaim)
-        return CleanupReport(threads=threads, checkpoints=checkpoints, bytes=size, dry_run=dry_run)
 
     async def adelete_runs(
         self, run_ids: Iterable[str], *, config: Config | str | None = None, progress: Progress | None = None
@@ -219,7 +172,6 @@ class OperationMethods(Sweeping):
 
     stats = blocking(astats)
     size = blocking(asize)
-    cleanup = blocking(acleanup)
     delete_runs = blocking(adelete_runs)
     compact = blocking(acompact)
     repair = blocking(arepair)

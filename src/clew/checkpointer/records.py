@@ -13,6 +13,7 @@ from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
 from clew.model.config import checked_text
 from clew.model.message import Message, folded
 from clew.model.records import CheckpointRecord, MessageRecord, ThreadRecord
+from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
 
 DAMAGED = "clew.damaged"
@@ -135,7 +136,8 @@ def thread_text(info: ThreadInfo) -> str:
     return folded("\n".join([info.thread_name or "", *info.tags]))
 
 
-def thread_data(codec: StateCodec, info: ThreadInfo) -> bytes:
+def thread_data(codec: StateCodec, info: ThreadInfo, retention: Mapping[str, Any] | None) -> bytes:
+    """The description as it is stored; `retention` is the thread's policy as plain data."""
     if info.thread_name is not None and not isinstance(info.thread_name, str):
         raise ConfigError(f"thread_name must be text, not {type(info.thread_name).__name__}")
     if isinstance(info.tags, str) or not all(isinstance(tag, str) for tag in info.tags):
@@ -143,7 +145,26 @@ def thread_data(codec: StateCodec, info: ThreadInfo) -> bytes:
     if not isinstance(info.metadata, Mapping):
         raise ConfigError(f"metadata must be a mapping, not {type(info.metadata).__name__}")
     described = {"thread_name": info.thread_name, "tags": list(info.tags), "metadata": dict(info.metadata)}
+    if retention is not None:
+        described["retention"] = dict(retention)
     return codec.pack(described, name="thread")
+
+
+def policy_data(policy: RetentionPolicy | None) -> dict[str, Any] | None:
+    """A policy as plain data, without the rules that it does not have."""
+    if policy is None:
+        return None
+    return {name: value for name, value in policy.to_dict().items() if value is not None}
+
+
+def described_policy(codec: StateCodec, record: ThreadRecord) -> RetentionPolicy | None:
+    """The thread's own policy. Raises CorruptRecordError or ConfigError if it can't be read."""
+    return _policy(codec.unpack(record.data)) if record.data else None
+
+
+def _policy(described: Mapping[str, Any]) -> RetentionPolicy | None:
+    kept = described.get("retention")
+    return None if kept is None else RetentionPolicy.from_dict(kept)
 
 
 def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
@@ -154,6 +175,11 @@ def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
     except CorruptRecordError as error:
         described = {**described, "metadata": {DAMAGED: str(error)}}
     forked = record.forked_from
+    try:
+        retention = _policy(described)
+    except ConfigError:
+        # Of a newer version; acleanup does not touch the thread then.
+        retention = None
     return ThreadInfo(
         thread_id=record.thread_id,
         user_id=record.user_id,
@@ -168,4 +194,5 @@ def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
         checkpoint_count=record.checkpoint_count,
         message_count=record.message_count,
         size=record.size,
+        retention=retention,
     )

@@ -16,7 +16,7 @@ from clew.checkpointer.records import message_records
 from clew.checkpointer.saving import OldViewError, damaged
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
-from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
+from clew.model.commit import HEAD, Applied, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.message import Message
 
@@ -42,7 +42,7 @@ class StateMethods(Finding):
         """Save `state` as the thread's new head; returns `state`. Raises UnsupportedTypeError before anything is written."""
         address = read_config(config)
         new = self._new_checkpoint(address, parent=address.checkpoint_id or HEAD)
-        await self._save(address, partial(self._codec.encode, state, namespace=address.namespace), new)
+        await self._save_state(address, state, new)
         return state
 
     async def aget_state(self, config: Config | str) -> Any:
@@ -79,12 +79,11 @@ class StateMethods(Finding):
         `on_conflict` decides as in `aput_checkpoint`, which says what the other parameters mean.
         """
         address = read_config(config)
-        edited = partial(
-            self._codec.edit,
-            set=_checked_changes(set, "set"),
-            append={name: _checked_items(items, name) for name, items in _checked_changes(append, "append").items()},
-            remove=[remove] if isinstance(remove, str) else list(remove),
-        )
+        changes = {
+            "set": _checked_changes(set, "set"),
+            "append": {name: _checked_items(each, name) for name, each in _checked_changes(append, "append").items()},
+            "remove": [remove] if isinstance(remove, str) else list(remove),
+        }
         new = self._described_checkpoint(
             address,
             parent=None,
@@ -97,32 +96,12 @@ class StateMethods(Finding):
         )
         records = message_records(self._codec, messages, None, address.run_id)
         commit_id = None if new_id is None else ids.new_id()
-        known = self._known_view(address)
-        for _ in range(STALE_ATTEMPTS):
-            found = known or await self._view_to_edit(address)
-            view, log = found if found is not None else (None, None)
-            try:
-                encode, parent = partial(edited, None, ()), None
-                if view is not None:
-                    rows = () if view.entries is not None else await self._rows_to_edit(address, view.body)
-                    encode, parent = partial(edited, view.body, rows, entries=view.entries), view.checkpoint_id
-                new = replace(new, parent=parent)
-                applied = await self._save(address, encode, new, messages=records, log=log, commit_id=commit_id)
-                return self._checkpoint(address, new, applied, NOT_LOADED)
-            except OldViewError:
-                known = None
-            except CorruptRecordError as error:
-                # What this process knew may have been removed by another; what was just read is damaged.
-                if known is None:
-                    raise damaged(address, view.checkpoint_id if view else None, error) from error
-                known = None
-            except ConflictError as error:
-                if type(error) is not ConflictError or address.checkpoint_id:
-                    raise
-                # Mostly it was this process that moved the head: going on from there without a read keeps turns fair.
-                newer = self._known_view(address)
-                known = newer if newer and view and newer[0].checkpoint_id != view.checkpoint_id else None
-        raise too_busy(address.thread_id)
+        update = partial(self._update, address, new=new, messages=records, commit_id=commit_id)
+        if address.checkpoint_id and new.on_conflict == "reject":
+            applied = await update(changes, at=self._clock.now())
+        else:
+            applied = await self._update_state(address, changes, update)
+        return self._checkpoint(address, new, applied, NOT_LOADED)
 
     async def aput_checkpoint(
         self,
@@ -160,10 +139,9 @@ class StateMethods(Finding):
         )
         records = message_records(self._codec, messages, None, address.run_id)
         gone = _checked_ids(remove_messages, "remove_messages")
-        encode = partial(self._codec.encode, state, namespace=address.namespace)
         commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None
-        applied = await self._save(address, encode, new, messages=records, remove=remove, commit_id=commit_id)
+        applied = await self._save_state(address, state, new, messages=records, remove=remove, commit_id=commit_id)
         return self._checkpoint(address, new, applied, state)
 
     async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
@@ -227,6 +205,37 @@ class StateMethods(Finding):
         address = read_config(config)
         page = await self._page(address, checkpoint_id=address.checkpoint_id)
         return bool(page.checkpoints)
+
+    async def _update(
+        self, address: Address, changes: Mapping[str, Any], *, new: NewCheckpoint, **more: Any
+    ) -> Applied:
+        """Save the head, or the checkpoint that `address` names, with some fields changed."""
+        edited = partial(self._codec.edit, **changes)
+        known = self._known_view(address)
+        for _ in range(STALE_ATTEMPTS):
+            found = known or await self._view_to_edit(address)
+            view, log = found if found is not None else (None, None)
+            try:
+                encode, parent = partial(edited, None, ()), None
+                if view is not None:
+                    rows = () if view.entries is not None else await self._rows_to_edit(address, view.body)
+                    encode, parent = partial(edited, view.body, rows, entries=view.entries), view.checkpoint_id
+                new = replace(new, parent=parent)
+                return await self._save(address, encode, new, log=log, **more)
+            except OldViewError:
+                known = None
+            except CorruptRecordError as error:
+                # What this process knew may have been removed by another; what was just read is damaged.
+                if known is None:
+                    raise damaged(address, view.checkpoint_id if view else None, error) from error
+                known = None
+            except ConflictError as error:
+                if type(error) is not ConflictError or address.checkpoint_id:
+                    raise
+                # Mostly it was this process that moved the head: going on from there without a read keeps turns fair.
+                newer = self._known_view(address)
+                known = newer if newer and view and newer[0].checkpoint_id != view.checkpoint_id else None
+        raise too_busy(address.thread_id)
 
     def _described_checkpoint(
         self, address: Address, *, node_name: str | None, step: int | None, new_id: str | None, **more: Any

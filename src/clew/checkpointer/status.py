@@ -21,7 +21,8 @@ class StatusMethods(Core):
     async def astatus(self) -> Status:
         """Whether the stores answer and what goes on beside. A store that is down is told of, never raised, within seconds."""
         wrong = await self._problem()
-        found = Status(primary_healthy=wrong is None, last_error=wrong)
+        auto = self._auto_cleanup
+        found = Status(primary_healthy=wrong is None, last_error=wrong, cleanup=auto.status if auto else None)
         storage = self._storage
         return await storage.status(found) if isinstance(storage, StorageWrapper) else found
 

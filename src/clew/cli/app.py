@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import importing, maintaining, reading
+from clew.cli import cleaning, importing, maintaining, reading
 from clew.cli.demo import demo
 from clew.cli.showing import error_console, one_line
 from clew.factory import DEFAULT_URL
@@ -65,6 +65,7 @@ for command in (
     maintaining.stats,
     maintaining.verify,
     maintaining.compact,
+    cleaning.cleanup,
 ):
     app.command()(command)
 app.command("import")(importing.import_)

@@ -64,6 +64,15 @@ def unseal(frame: bytes) -> bytes:
     raise CorruptRecordError("a stored record's checksum does not match: it was damaged after it was written")
 
 
+def intact(frame: bytes) -> bool:
+    """Whether `frame` is as it was written, of whatever version."""
+    if len(frame) < _HEADER.size or frame[0] != MAGIC:
+        return False
+    content = memoryview(frame)[_HEADER.size :]
+    checksum: int = _HEADER.unpack_from(frame)[2]
+    return zlib.crc32(content, zlib.crc32(frame[1:2])) == checksum
+
+
 def _compressor(level: int) -> zstd.ZstdCompressor:
     # Making one costs as much as compressing a kilobyte, and one is not for several threads at once.
     compressors: dict[int, zstd.ZstdCompressor] | None = getattr(_local, "compressors", None)

@@ -13,6 +13,7 @@ from clew.codec.edit import NO_ENTRIES, Edit, covers_of, entries_of, needed_to_e
 from clew.codec.encode import Encoding
 from clew.codec.frame import seal, unseal
 from clew.codec.index import Entries, Memo, Part, ThreadIndex, View
+from clew.codec.nodes import Container
 from clew.codec.packing import Packer
 from clew.codec.registry import Registry
 from clew.codec.rows import OpenRows
@@ -42,6 +43,14 @@ class Encoded(Struct, frozen=True, kw_only=True):
         )
 
 
+class Packed(Struct, frozen=True):
+    """A state at one moment: its fields, each as msgpack, or the whole as one item; and how long it is."""
+
+    fields: tuple[Container, dict[bytes, bytes]] | None
+    item: bytes | None
+    size: int
+
+
 class StateCodec:
     """Turns states into what a storage keeps, with the classes of one registry and a limit on size."""
 
@@ -52,20 +61,29 @@ class StateCodec:
 
     def encode(self, state: Any, index: ThreadIndex | None, namespace: str) -> Encoded:
         """`state` for a thread of which `index` is known (`None`: a new thread)."""
-        view = index.views.get(namespace) if index is not None else None
-        memo = view.memo if view is not None else None
-        encoding = Encoding(index)
+        return self.encode_packed(self.packed(state), index, namespace)
+
+    def packed(self, state: Any) -> Packed:
+        """All of `state`, as it is now. Raises UnsupportedTypeError and StateTooLargeError."""
         fields = self._packer.pack_fields(state)
         if fields is None:
             item = self._packer.pack(state)
             size = len(item)
-            self._check_size(size)
-            return self._encoded(encoding, encoding.part(item, memo), None)
-        container, packed = fields
-        size = written_length(container, map(len, packed), map(len, packed.values()))
+        else:
+            item, size = None, written_length(fields[0], map(len, fields[1]), map(len, fields[1].values()))
         self._check_size(size)
-        entries = encoding.entries(container, packed, memo)
-        return self._encoded(encoding, encoding.fields(entries, size), entries)
+        return Packed(fields, item, size)
+
+    def encode_packed(self, packed: Packed, index: ThreadIndex | None, namespace: str) -> Encoded:
+        """What was packed, for a thread of which `index` is known."""
+        view = index.views.get(namespace) if index is not None else None
+        memo = view.memo if view is not None else None
+        encoding = Encoding(index)
+        if packed.fields is None:
+            assert packed.item is not None
+            return self._encoded(encoding, encoding.part(packed.item, memo), None)
+        entries = encoding.entries(*packed.fields, memo)
+        return self._encoded(encoding, encoding.fields(entries, packed.size), entries)
 
     def edit(
         self,
@@ -114,7 +132,12 @@ class StateCodec:
 
     def copy(self, obj: Any) -> Any:
         """A copy that shares nothing with `obj`, and is what loading it would give."""
-        return self._packer.unpack(self._packer.pack(obj))
+        return self.snapshot(obj)[0]
+
+    def snapshot(self, obj: Any) -> tuple[Any, int]:
+        """The same, and how many bytes it takes."""
+        packed = self._packer.pack(obj)
+        return self._packer.unpack(packed), len(packed)
 
     def _encoded(self, encoding: Encoding, part: Part, entries: Entries | None) -> Encoded:
         return Encoded(

@@ -1,35 +1,40 @@
 """A class for each storage: its settings by name, and the options of `BaseCheckpointer`.
 
-The drivers are imported when a checkpointer is made, so that nobody needs those of storages that they don't use.
+All take `cache`, the URL of a hot tier (`redis://…`, or `memory://` for this process's memory), and `cache_timeout`, for how
+many seconds to wait for it; `cache_ttl` and `max_cached_threads` say how much it keeps.
 """
 
 from __future__ import annotations
 
-import logging
 import os
+import platform
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError, MissingExtraError
+from clew.errors import ConfigError
+from clew.factory.caching import CACHE_TIMEOUT, with_cache
+from clew.factory.drivers import pg_storage, redis_storage
+from clew.ids import new_id
 from clew.storage.locking import LockingStorage
 from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import Storage
 from clew.storage.sqlite import SQLiteStorage
 from clew.storage.sqlite.connections import Synchronous
-
-if TYPE_CHECKING:
-    from clew.storage.postgres import PgStorage
-    from clew.storage.redis import RedisStorage
-
-_log = logging.getLogger("clew")
 
 
 class InMemoryCheckpointer(BaseCheckpointer):
     """Everything in this process's memory: for tests and trials. Takes the options of `BaseCheckpointer`."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(MemoryStorage(), **options)
+    def __init__(self, *, cache: str | None = None, cache_timeout: float = CACHE_TIMEOUT, **options: Any) -> None:
+        # Each has a store of its own.
+        storage = with_cache(
+            MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout, store=f"memory {new_id()}"
+        )
+        super().__init__(storage, **options)
 
 
 class SQLiteCheckpointer(BaseCheckpointer):
@@ -45,9 +50,14 @@ class SQLiteCheckpointer(BaseCheckpointer):
         *,
         synchronous: Synchronous = "FULL",
         busy_timeout: float = 30.0,
+        cache: str | None = None,
+        cache_timeout: float = CACHE_TIMEOUT,
         **options: Any,
     ) -> None:
-        super().__init__(SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout), **options)
+        storage = SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout)
+        place = f"sqlite {platform.node()} {Path(path).resolve()}"
+        cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place)
+        super().__init__(cached, **options)
 
 
 class PgCheckpointer(BaseCheckpointer):
@@ -58,7 +68,8 @@ class PgCheckpointer(BaseCheckpointer):
     pool that is made otherwise. `schema` is created if it is missing. `user_id_type` is the type of the column that holds
     owners. `statement_cache_size=0` prepares no statements, as a PgBouncer of before 1.21 needs it.
 
-    `redis_url`, `redis` and `redis_pool` name the hot cache of Agentflow's checkpointer. They are accepted, and not used yet.
+    `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, or
+    `redis_pool` a pool, for the server of the cache. Those stay the caller's, and open.
     """
 
     def __init__(
@@ -74,14 +85,13 @@ class PgCheckpointer(BaseCheckpointer):
         redis_url: str | None = None,
         redis: Any = None,
         redis_pool: Any = None,
+        cache: str | None = None,
+        cache_timeout: float = CACHE_TIMEOUT,
         **options: Any,
     ) -> None:
-        for name, given in (("redis_url", redis_url), ("redis", redis), ("redis_pool", redis_pool)):
-            if given is not None:
-                _log.warning(
-                    "PgCheckpointer(%s=…): this version has no cache in Redis; PostgreSQL serves everything", name
-                )
-        storage = _postgres()(
+        if cache is not None and redis_url is not None:
+            raise ConfigError("cache and redis_url are two names for one thing: give one of them")
+        storage = pg_storage()(
             postgres_dsn,
             pool=pg_pool,
             pool_config=pool_config,
@@ -90,7 +100,16 @@ class PgCheckpointer(BaseCheckpointer):
             statement_cache_size=statement_cache_size,
             release_resources=release_resources,
         )
-        super().__init__(storage, **options)
+        cached = with_cache(
+            storage,
+            options,
+            cache=redis_url if cache is None else cache,
+            cache_timeout=cache_timeout,
+            client=redis,
+            pool=redis_pool,
+            store=f"postgresql {_place(postgres_dsn or '', 'PGHOST', 'PGPORT', 'PGDATABASE')} {schema}",
+        )
+        super().__init__(cached, **options)
 
 
 class RedisCheckpointer(BaseCheckpointer):
@@ -122,10 +141,12 @@ class RedisCheckpointer(BaseCheckpointer):
         lock: bool = False,
         lock_timeout: float = 10.0,
         lock_expiry: float = 30.0,
+        cache: str | None = None,
+        cache_timeout: float = CACHE_TIMEOUT,
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> None:
-        storage = _redis()(
+        storage = redis_storage()(
             address if "://" in address else f"redis://{address}",
             username=username,
             password=password,
@@ -140,7 +161,16 @@ class RedisCheckpointer(BaseCheckpointer):
             read_timeout=read_timeout,
             write_timeout=write_timeout,
         )
-        self._build(storage, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, clock=clock, **options)
+        options |= {"clock": clock}
+        cached = with_cache(
+            storage,
+            options,
+            cache=cache,
+            cache_timeout=cache_timeout,
+            store=f"redis {_place(address)} {db} {prefix}",
+            prefix=prefix,
+        )
+        self._build(cached, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
 
     @classmethod
     def from_client(
@@ -152,6 +182,8 @@ class RedisCheckpointer(BaseCheckpointer):
         lock: bool = False,
         lock_timeout: float = 10.0,
         lock_expiry: float = 30.0,
+        cache: str | None = None,
+        cache_timeout: float = CACHE_TIMEOUT,
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> Self:
@@ -160,13 +192,17 @@ class RedisCheckpointer(BaseCheckpointer):
         The client stays the caller's, and open.
         """
         self = cls.__new__(cls)
-        storage = _redis().from_client(client, prefix=prefix, ttl=ttl)
-        self._build(storage, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, clock=clock, **options)
+        storage = redis_storage().from_client(client, prefix=prefix, ttl=ttl)
+        options |= {"clock": clock}
+        cached = with_cache(
+            storage, options, cache=cache, cache_timeout=cache_timeout, store=f"redis client {prefix}", prefix=prefix
+        )
+        self._build(cached, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
         return self
 
     def _build(
         self,
-        storage: RedisStorage,
+        storage: Storage,
         *,
         lock: bool,
         lock_timeout: float,
@@ -185,21 +221,11 @@ class RedisCheckpointer(BaseCheckpointer):
         return super().__init__(locking, clock=clock, **options)
 
 
-def _postgres() -> type[PgStorage]:
-    try:
-        from clew.storage.postgres import PgStorage
-    except ModuleNotFoundError as error:
-        raise _missing("PostgreSQL", "postgres", error) from error
-    return PgStorage
-
-
-def _redis() -> type[RedisStorage]:
-    try:
-        from clew.storage.redis import RedisStorage
-    except ModuleNotFoundError as error:
-        raise _missing("Redis", "redis", error) from error
-    return RedisStorage
-
-
-def _missing(what: str, extra: str, error: ModuleNotFoundError) -> MissingExtraError:
-    return MissingExtraError(f"{what} needs {error.name}: pip install 'clew[{extra}]'", extra=extra)
+def _place(url: str, *variables: str) -> str:
+    """Where `url` leads to, and what the environment adds to that; not who asks, nor how."""
+    parts = urlsplit(url if "://" in url else f"//{url}")
+    where = [parts.netloc.rpartition("@")[2].lower(), parts.path]
+    where += [
+        f"{name}={said}" for name, said in parse_qsl(parts.query) if name in ("host", "port", "dbname", "service")
+    ]
+    return " ".join([*where, *(os.environ.get(name, "") for name in variables)])

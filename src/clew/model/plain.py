@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from clew.errors import ConfigError
@@ -16,12 +16,13 @@ class Plain:
     __slots__ = ()
     _nested: ClassVar[Mapping[str, type[Plain]]] = {}
     _times: ClassVar[frozenset[str]] = frozenset()
+    _durations: ClassVar[frozenset[str]] = frozenset()
     _tuples: ClassVar[frozenset[str]] = frozenset()
     _mappings: ClassVar[frozenset[str]] = frozenset()
     """Fields that are mappings of nested records."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict: times as ISO 8601 text, tuples as lists, nested records as dicts; values as they are."""
+        """The fields as a dict: times as ISO 8601 text, durations as seconds, tuples as lists, nested records as dicts."""
         return {field.name: self._out(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
@@ -43,6 +44,8 @@ class Plain:
             return None
         if name in cls._times and isinstance(value, str):
             return datetime.fromisoformat(value)
+        if name in cls._durations and isinstance(value, int | float):
+            return timedelta(seconds=value)
         if name in cls._nested and not isinstance(value, Plain):
             return _each(cls._nested[name].from_dict, value, name in cls._tuples, name in cls._mappings)
         return tuple(value) if name in cls._tuples else value
@@ -53,6 +56,8 @@ class Plain:
             return None
         if name in cls._times and isinstance(value, datetime):
             return value.isoformat()
+        if name in cls._durations and isinstance(value, timedelta):
+            return value.total_seconds()
         if name in cls._nested:
             nested = _each(cls._nested[name].to_dict, value, name in cls._tuples, name in cls._mappings)
             return list(nested) if name in cls._tuples else nested

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import ClassVar
 
-from clew.errors import ConfigError
 from clew.model.plain import Plain
 from clew.model.queries import Totals
 
@@ -44,40 +42,22 @@ class Stats(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionPolicy:
-    """Which checkpoints may go. A head is always kept; so is, with `keep_every`, every n-th one of a namespace by its sequence.
+class CleanupReport(Plain):
+    """What a cleanup removed, or would remove (`dry_run`), of how many threads.
 
-    `max_age`: those older than this. `max_history`: all but the newest so many of each namespace.
-    A checkpoint goes if either rule lets it go. Messages and threads stay.
+    `values` are parts of states that nothing refers to any more. `bytes` is by how much the threads got smaller, as
+    `ThreadInfo.size` counts it: that of the checkpoints, their attachments and the values.
     """
 
-    max_age: timedelta | None = None
-    max_history: int | None = None
-    keep_every: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, kind in (("max_age", timedelta), ("max_history", int), ("keep_every", int)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}: {value!r:.60}")
-        if self.max_age is None and self.max_history is None:
-            raise ConfigError("a RetentionPolicy needs max_age or max_history; without them it would keep everything")
-        if self.max_history is not None and self.max_history < 1:
-            raise ConfigError("max_history must be at least 1: the head is always kept")
-        if self.keep_every is not None and self.keep_every < 1:
-            raise ConfigError("keep_every must be at least 1")
-        if self.max_age is not None and self.max_age < timedelta(0):
-            raise ConfigError("max_age can't be negative")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupReport(Plain):
-    """What a cleanup removed, or would remove (`dry_run`)."""
-
-    threads: int
-    checkpoints: int
-    bytes: int
-    dry_run: bool
+    threads: int = 0
+    checkpoints: int = 0
+    attachments: int = 0
+    values: int = 0
+    bytes: int = 0
+    checkpoint_bytes: int = 0
+    attachment_bytes: int = 0
+    value_bytes: int = 0
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

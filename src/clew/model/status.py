@@ -13,9 +13,12 @@ from clew.model.reports import CleanupReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStatus(Plain):
-    """What the hot cache of this process did since it was opened.
+    """What this process and its hot cache did since it was opened, and whether that answers.
 
-    `fills` were written after a miss, `writes` with a commit; `dropped` entries were outdated, `evicted` ones made room.
+    `hits`: reads whose values all came from the cache; `misses`: others that asked it. `fills` and `writes`: rows of values
+    that reads and commits sent there; `dropped`: rows that were not sent, because too many were on their way. `evicted`:
+    threads that this process took out, because there were too many or they were not used for too long. `errors`: calls that
+    failed, and damaged entries that were met.
     """
 
     hits: int = 0

@@ -179,4 +179,5 @@ def lease_held(record: LeaseRecord, *, advice: str) -> LeaseError:
         thread_id=record.thread_id,
         holder=record.holder,
         since=record.since,
+        expires_at=record.expires_at,
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+
+from msgspec import Struct
 
 from clew.codec.rows import hollow_row, merge_rows
 from clew.errors import CorruptRecordError
 from clew.model.records import Range, ValueRow
+from clew.storage.packing import union
 
 MERGE_FROM = 32
 """So many small rows of values at the end of a thread's log are merged into one while work goes on."""
@@ -74,9 +79,21 @@ class Garbage:
     hollowed: list[ValueRow] = field(default_factory=list)
 
 
+class RowSize(Struct, frozen=True):
+    """A row of values without its data: `count` of them from `first`, in `size` bytes."""
+
+    first: int
+    count: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+
 def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int) -> Garbage:
-    """What can go of `rows` when only the `needed` ranges are referred to."""
-    wanted = sorted(needed)
+    """What can go of `rows` when only the `needed` ranges are referred to. Only those that `to_shorten` names need data."""
+    wanted = union(needed)
     found = Garbage()
     for row in rows:
         if row.first < fixed_before:
@@ -84,7 +101,7 @@ def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int
         unused = _unused(row, wanted)
         if unused == [(row.first, row.end)]:
             found.ranges.append((row.first, row.end))
-        elif sum(end - first for first, end in unused) * 2 >= row.count:
+        elif row.data and _is_mostly(unused, row):
             try:
                 smaller = hollow_row(row, unused)
             except CorruptRecordError:
@@ -95,15 +112,46 @@ def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int
     return found
 
 
-def _unused(row: ValueRow, wanted: Sequence[Range]) -> list[Range]:
+def to_shorten(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int) -> list[Range]:
+    """The ranges of the rows that are mostly, but not wholly, unused: `garbage` has to see what is in them."""
+    wanted = union(needed)
+    return [
+        (row.first, row.end)
+        for row in rows
+        if row.first >= fixed_before
+        and (unused := _unused(row, wanted)) != [(row.first, row.end)]
+        and _is_mostly(unused, row)
+    ]
+
+
+def freed(rows: Iterable[RowSize], needed: Iterable[Range], fixed_before: int) -> int:
+    """About how many bytes `garbage` would find in `rows`: those of rows that go are counted, of shortened ones estimated."""
+    wanted = union(needed)
+    size = 0
+    for row in rows:
+        if row.first >= fixed_before:
+            unused = _unused(row, wanted)
+            if _is_mostly(unused, row):
+                size += row.size * sum(end - first for first, end in unused) // row.count
+    return size
+
+
+def _is_mostly(unused: list[Range], row: ValueRow | RowSize) -> bool:
+    return sum(end - first for first, end in unused) * 2 >= row.count
+
+
+def _unused(row: ValueRow | RowSize, wanted: Sequence[Range]) -> list[Range]:
+    """What of the row is in none of the `wanted` ranges, which are in order and apart."""
     unused: list[Range] = []
     at = row.first
-    for first, end in wanted:
-        if end <= at or first >= row.end:
+    for first, end in wanted[max(0, bisect_right(wanted, row.first, key=itemgetter(0)) - 1) :]:
+        if first >= row.end:
+            break
+        if end <= at:
             continue
         if first > at:
             unused.append((at, first))
-        at = max(at, end)
+        at = end
     if at < row.end:
         unused.append((at, row.end))
     return unused

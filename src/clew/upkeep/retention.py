@@ -3,30 +3,134 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from itertools import chain
+from typing import Protocol, TypeVar
 
-from clew.model.records import CheckpointRecord
-from clew.model.reports import RetentionPolicy
+from msgspec import Struct
+
+from clew.model.records import Range, ThreadRecord
+from clew.model.retention import RetentionPolicy
+from clew.upkeep.compaction import RowSize, freed
 
 
-def due(checkpoints: Iterable[CheckpointRecord], policy: RetentionPolicy, now: datetime) -> list[CheckpointRecord]:
-    """Those of a thread's `checkpoints` that `policy` lets go at `now`: never a head, never a kept milestone."""
-    by_namespace: dict[str, list[CheckpointRecord]] = defaultdict(list)
-    for checkpoint in checkpoints:
-        by_namespace[checkpoint.namespace].append(checkpoint)
+class Dated(Protocol):
+    """What the rules of age and history go by."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def checkpoint_id(self) -> str: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def created_at(self) -> datetime: ...
+
+
+D = TypeVar("D", bound=Dated)
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """A checkpoint without its state: what it takes, and the values that it needs (`None`: it is damaged, so who knows)."""
+
+    namespace: str
+    checkpoint_id: str
+    sequence: int
+    created_at: datetime
+    size: int
+    needs: tuple[Range, ...] | None
+
+
+def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> bool:
+    """Whether `policy` may let anything of the thread go, by what its own record tells: most threads are not read further.
+
+    A fork's first checkpoint may be older than its thread; it is found once the thread is old, too.
+    """
+    if record.checkpoint_count < 2:
+        return False
+    if policy.max_history is not None and record.checkpoint_count > policy.max_history:
+        return True
+    if policy.max_bytes is not None and record.size > policy.max_bytes:
+        return True
+    return policy.max_age is not None and now - record.created_at > policy.max_age
+
+
+def due(checkpoints: Iterable[D], policy: RetentionPolicy, now: datetime) -> list[D]:
+    """Those of a thread's `checkpoints` that are too old or too many at `now`: never a head, never a kept milestone."""
     return [
         checkpoint
-        for lineage in by_namespace.values()
-        for age, checkpoint in enumerate(sorted(lineage, key=lambda each: -each.sequence))
-        if age > 0 and _may_go(checkpoint, age, policy, now)
+        for age, checkpoint in _with_age(checkpoints)
+        if not _stays(checkpoint, age, policy) and _is_old(checkpoint, age, policy, now)
     ]
 
 
-def _may_go(checkpoint: CheckpointRecord, age: int, policy: RetentionPolicy, now: datetime) -> bool:
+def due_by_size(
+    held: Sequence[Held],
+    policy: RetentionPolicy,
+    *,
+    gone: Collection[Held],
+    keep: Collection[tuple[str, str]],
+    size: int,
+    rows: Sequence[RowSize],
+    fixed_before: int,
+) -> list[Held]:
+    """The oldest of `held` that have to go besides `gone`, so that a thread of `size` bytes is within `max_bytes`.
+
+    As few as will do by what their bytes and those of the values that only they need come to; all that may go, if that is not
+    enough. Oldest is by sequence, in all namespaces together.
+    """
+    if policy.max_bytes is None:
+        return []
+    out = {(each.namespace, each.checkpoint_id) for each in gone} | set(keep)
+    candidates = sorted(
+        (
+            each
+            for age, each in _with_age(held)
+            if not _stays(each, age, policy) and (each.namespace, each.checkpoint_id) not in out
+        ),
+        key=lambda each: each.sequence,
+    )
+
+    def fits(count: int) -> bool:
+        going = {(each.namespace, each.checkpoint_id) for each in chain(gone, candidates[:count])}
+        staying = [each for each in held if (each.namespace, each.checkpoint_id) not in going]
+        less = sum(each.size for each in chain(gone, candidates[:count]))
+        needs = needed(staying)
+        return size - less - (0 if needs is None else freed(rows, needs, fixed_before)) <= (policy.max_bytes or 0)
+
+    low, high = 0, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return candidates[:low]
+
+
+def needed(held: Iterable[Held]) -> list[Range] | None:
+    """The values that any of `held` needs; `None` if one can't tell."""
+    ranges: list[Range] = []
+    for each in held:
+        if each.needs is None:
+            return None
+        ranges += each.needs
+    return ranges
+
+
+def _with_age(checkpoints: Iterable[D]) -> Iterable[tuple[int, D]]:
+    """Each checkpoint with how many newer ones its namespace has."""
+    by_namespace: dict[str, list[D]] = defaultdict(list)
+    for checkpoint in checkpoints:
+        by_namespace[checkpoint.namespace].append(checkpoint)
+    for lineage in by_namespace.values():
+        yield from enumerate(sorted(lineage, key=lambda each: -each.sequence))
+
+
+def _stays(checkpoint: Dated, age: int, policy: RetentionPolicy) -> bool:
     # By sequence, so that the same ones stay milestones while the thread grows.
-    if policy.keep_every is not None and checkpoint.sequence % policy.keep_every == 0:
-        return False
+    return age == 0 or (policy.keep_every is not None and checkpoint.sequence % policy.keep_every == 0)
+
+
+def _is_old(checkpoint: Dated, age: int, policy: RetentionPolicy, now: datetime) -> bool:
     if policy.max_history is not None and age >= policy.max_history:
         return True
     return policy.max_age is not None and now - checkpoint.created_at > policy.max_age

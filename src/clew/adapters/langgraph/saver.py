@@ -41,7 +41,7 @@ from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict
 from clew.model.config import ANY_USER
 from clew.model.message import Message
-from clew.model.reports import RetentionPolicy
+from clew.model.retention import RetentionPolicy
 
 WRITE: Final = "write:"
 """Begins the keys of the attachments that are pending writes."""

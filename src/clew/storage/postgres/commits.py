@@ -12,10 +12,12 @@ from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
 from clew.storage.checks import (
     adds,
+    chain_moved,
     epoch_moved,
     fork_exists,
     head_moved,
     lease_moved,
+    next_in_chain,
     not_the_owner,
     origin_missing,
     owner_stays,
@@ -32,7 +34,7 @@ from clew.storage.postgres.users import UserColumn
 
 Row = Any
 Parameters = list[Any]
-ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 39, 59
+ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 64
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
@@ -70,6 +72,7 @@ def is_plain(commit: Commit) -> bool:
         and not commit.attachments
         and commit.fence is None
         and commit.basis is not None
+        and next_in_chain(commit) is None
     )
 
 
@@ -137,10 +140,27 @@ def usual_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: 
         if commit.messages
         for row in message_rows(commit.messages)
     ]
-    return parameters + _columns(attached, 5) + _columns(messages, 8)
+    return parameters + _columns(attached, 5) + _columns(messages, 8) + _chain_columns(commits)
 
 
-_ANYONE, _NAMES_PARENT, _PARENT_IS_HEAD = 1, 2, 4
+def _chain_columns(commits: Sequence[Commit]) -> list[Any]:
+    """What the commits say of chains, the journal and how threads begin."""
+    if not any(commit.begin is not None or next_in_chain(commit) for commit in commits):
+        return [None] * 5
+    rows = [
+        (
+            escaped_or_none(next_in_chain(commit)),
+            escaped_or_none(commit.after.commit_id) if commit.after else None,
+            commit.journal,
+            escaped(commit.begin.incarnation) if commit.begin else None,
+            commit.begin.epoch if commit.begin else None,
+        )
+        for commit in commits
+    ]
+    return [None if column.count(None) == len(column) else column for column in zip(*rows, strict=True)]
+
+
+_ANYONE, _NAMES_PARENT, _PARENT_IS_HEAD, _AFTER = 1, 2, 4, 8
 
 
 def _usual(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
@@ -148,6 +168,8 @@ def _usual(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
     thread_id, user, basis, values, new = commit.thread_id, commit.user, commit.basis, commit.values, commit.checkpoint
     commit_id: str | None = commit.commit_id
     flags = _ANYONE if user is ANY_USER else 0
+    if commit.after is not None:
+        flags |= _AFTER
     if new is None:
         made: tuple[Any, ...] = _NO_CHECKPOINT
     else:
@@ -286,6 +308,10 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
         parameters += [True, escaped(described.text), described.data, escaped_or_none(described.run_id), owner]
     else:
         parameters += [False, None, None, None, None]
+    begin, after = commit.begin, commit.after
+    parameters += [escaped(begin.incarnation), begin.epoch] if begin else [None, None]
+    parameters += [True, escaped_or_none(after.commit_id)] if after else [False, None]
+    parameters.append(commit.journal)
     return parameters
 
 
@@ -338,6 +364,8 @@ def _refusal(commit: Commit, code: str, named: str | None, number: int) -> ClewE
             return thread_gone(thread_id)
         case "epoch":
             return epoch_moved(commit, number)
+        case "after":
+            return chain_moved(commit, named)
         case "as_of":
             return written_since(commit, number)
         case "first":

@@ -51,6 +51,8 @@ def storage_error(error: BaseException) -> StorageError:
     if isinstance(error, asyncpg.QueryCanceledError):
         message = f"PostgreSQL gave up after statement_timeout ({error}); raise it, or try again when it has less to do"
         return TransientStorageError(message)
+    if isinstance(error, asyncpg.InternalServerError) and "cache lookup failed" in str(error):
+        return TransientStorageError(f"Clew's functions are being replaced by those of another version: {error}")
     if isinstance(error, _PASSING):
         return TransientStorageError(f"PostgreSQL can't be reached just now: {error or type(error).__name__}")
     for kind, advice in _ADVICE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -11,6 +11,8 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
@@ -22,6 +24,7 @@ from clew.model.records import (
     AttachmentRecord,
     Basis,
     CheckpointRecord,
+    JournalEntry,
     LeaseRecord,
     MessageRecord,
     ThreadRecord,
@@ -52,6 +55,9 @@ class Statements:
         self.commit_alone = sql["commit_alone"].replace("@arguments", _arguments(ALONE_PARAMETERS))
         self.commit = sql["commit"].replace("@arguments", _arguments(COMMIT_PARAMETERS))
         self.commit_usual = sql["commit_usual"].replace("@arguments", _arguments(USUAL_PARAMETERS))
+        self._whole_journal = sql["journal"].replace("@which", "")
+        self._journal_of_thread = sql["journal"].replace("@which", "thread_id = $3 AND")
+        self._trim = sql["trim"]
         self._one_message = sql["messages"].replace("@which", sql["messages_one"])
         self._all_messages = sql["messages"].replace("@which", sql["messages_all"])
         self._threads = {
@@ -130,6 +136,17 @@ class Statements:
 
     def stats(self, user: User) -> Question:
         return self._stats, [user is ANY_USER, self._users.stored(user)]
+
+    def journal(self, query: JournalQuery) -> Question:
+        parameters: list[Any] = [query.limit, [escaped(each) for each in query.without]]
+        if query.thread_id is None:
+            return self._whole_journal, parameters
+        return self._journal_of_thread, [*parameters, escaped(query.thread_id)]
+
+    def trim(self, entries: Sequence[JournalEntry]) -> Question:
+        # In one order by everybody, or two could wait for each other.
+        keys = sorted((escaped(each.thread_id), each.position) for each in entries)
+        return self._trim, [[thread_id for thread_id, _ in keys], [position for _, position in keys]]
 
     def thread_records(self, rows: Iterable[Row]) -> list[ThreadRecord]:
         return [_thread(row, self._users.read(row["user_id"])) for row in rows]
@@ -260,6 +277,25 @@ def storage_stats(rows: Iterable[Row]) -> StorageStats:
         for number, (messages, tool_calls, checkpoints, size) in sorted(days.items())
     }
     return StorageStats(by_thread=by_thread, by_day=by_day, stored_bytes=stored)
+
+
+def journal_page(rows: list[Row]) -> JournalPage:
+    return JournalPage(
+        entries=tuple(
+            JournalEntry(
+                position=position,
+                thread_id=unescaped(thread_id),
+                commit_id=unescaped(commit_id),
+                after=unescaped_or_none(after),
+                incarnation=incarnation,
+                at=moment(at),
+                data=data,
+            )
+            for _, position, thread_id, commit_id, after, incarnation, at, data in rows
+            if position is not None
+        ),
+        count=rows[0]["count"],
+    )
 
 
 def lease_record(thread_id: str, row: Mapping[str, Any]) -> LeaseRecord:

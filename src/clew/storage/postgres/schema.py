@@ -13,10 +13,12 @@ from clew.errors import ConfigError, SchemaVersionError
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    ("tables.sql", "parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql"),
-)
-"""The scripts of step n take a schema from version n to n + 1; a fresh one runs them all, so they are the schema."""
+MIGRATIONS = ("tables.sql", "journal.sql")
+"""Script n takes the tables from version n to n + 1; a fresh schema runs them all, so they are the tables."""
+
+FUNCTIONS = ("parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql")
+"""What every migration ends with. Functions are replaced where they are, so that calls under way go on; a step that changes
+the parameters of one drops it first, and calls of it that are under way fail once."""
 
 INDEXED_FROM = 1_000
 """From which position on the messages of a thread are in the trigram index: small threads are as fast without it."""
@@ -79,10 +81,8 @@ class Schema:
             await connection.execute(lock, self.name)
             there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
             version = await self._version(connection) if there else 0
-            for step in MIGRATIONS[version:]:
-                await self._migrate(connection, step, fresh=version == 0)
-                version += 1
-                await connection.execute(self.sql("UPDATE @schema.clew_schema SET version = $1"), version)
+            if version < len(MIGRATIONS):
+                await self._migrate(connection, version)
 
     async def _version(self, connection: Any) -> int:
         """The version that the schema has. Raises SchemaVersionError or ConfigError if it can't be used."""
@@ -101,9 +101,9 @@ class Schema:
             raise ConfigError(message, schema=self.name, found=user_type, asked=self._users.sql_type)
         return int(version)
 
-    async def _migrate(self, connection: Any, step: tuple[str, ...], *, fresh: bool) -> None:
-        scripts = [script(name) for name in step]
-        if fresh:
+    async def _migrate(self, connection: Any, version: int) -> None:
+        scripts = [script(name) for name in (*MIGRATIONS[version:], *FUNCTIONS)]
+        if version == 0:
             scripts.insert(
                 0,
                 "CREATE TABLE @schema.clew_schema (version integer NOT NULL); INSERT INTO @schema.clew_schema VALUES (0);",
@@ -115,7 +115,8 @@ class Schema:
         except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
             message = f"schema {self.name!r} has tables that are not Clew's; give Clew a schema of its own"
             raise SchemaVersionError(message, schema=self.name) from error
-        if fresh:
+        await connection.execute(self.sql("UPDATE @schema.clew_schema SET version = $1"), len(MIGRATIONS))
+        if version == 0:
             await self._index_texts(connection)
 
     async def _index_texts(self, connection: Any) -> None:

@@ -17,13 +17,15 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    JournalPage,
+    JournalQuery,
     MessageQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.checks import not_the_owner
 from clew.storage.loops import PerLoop
 from clew.storage.packing import micros
@@ -48,7 +50,7 @@ from clew.storage.protocol import Capabilities
 
 _TABLES = tuple(
     f"@schema.{name}"
-    for name in ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases")
+    for name in ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal")
 )
 
 
@@ -194,6 +196,13 @@ class PgStorage:
 
     async def stats(self, user: User) -> StorageStats:
         return reading.storage_stats(await self._fetch(self._statements.stats(user)))
+
+    async def journal(self, query: JournalQuery) -> JournalPage:
+        return reading.journal_page(await self._fetch(self._statements.journal(query)))
+
+    async def trim(self, entries: Sequence[JournalEntry]) -> None:
+        if entries:
+            await self._fetch(self._statements.trim(entries))
 
     async def reclaim(self) -> None:
         async with (await self._homes.get()).connections.connection() as connection:

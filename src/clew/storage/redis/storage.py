@@ -86,7 +86,9 @@ class RedisStorage:
         dial_timeout: float = 5.0,
         read_timeout: float = 10.0,
         write_timeout: float = 10.0,
+        advise: bool = True,
     ) -> None:
+        """`advise`: whether to say in the log what the server's settings mean for what is acknowledged."""
         if (url is None) == (host is None):
             raise ConfigError("say where Redis is: either url='redis://host:port/db' or host= and port=")
         for name, seconds in (("dial", dial_timeout), ("read", read_timeout), ("write", write_timeout)):
@@ -108,7 +110,7 @@ class RedisStorage:
             read_timeout=read_timeout,
             write_timeout=write_timeout,
         )
-        self._begin(address, limits, prefix=prefix, ttl=ttl)
+        self._begin(address, limits, prefix=prefix, ttl=ttl, advise=advise)
 
     @classmethod
     def from_client(
@@ -120,6 +122,7 @@ class RedisStorage:
         pool_size: int = 8,
         read_timeout: float = 10.0,
         write_timeout: float = 10.0,
+        advise: bool = True,
     ) -> Self:
         """A storage on the servers of an existing client, connected as that is. The client stays its owner's to close."""
         self = cls.__new__(cls)
@@ -134,15 +137,15 @@ class RedisStorage:
         limits = Limits(
             pool_size=pool_size, min_idle=0, health_check=0, read_timeout=read_timeout, write_timeout=write_timeout
         )
-        self._begin(address, limits, prefix=prefix, ttl=ttl)
+        self._begin(address, limits, prefix=prefix, ttl=ttl, advise=advise)
         return self
 
-    def _begin(self, address: Address, limits: Limits, *, prefix: str, ttl: float | None) -> None:
+    def _begin(self, address: Address, limits: Limits, *, prefix: str, ttl: float | None, advise: bool) -> None:
         if ttl is not None and not ttl > 0:
             raise ConfigError(f"ttl must be more than 0 seconds, or None; got {ttl!r}")
         if limits.pool_size < 1:
             raise ConfigError(f"pool_size must be 1 or more; got {limits.pool_size}")
-        self._address, self._limits = address, limits
+        self._address, self._limits, self._advise = address, limits, advise
         self._keys = Keys(prefix)
         self._ttl = None if ttl is None else max(1, round(ttl * 1000))
         self._listed = Listed(self._keys)
@@ -161,7 +164,8 @@ class RedisStorage:
             await prepare(caller, self._keys)
             for node in caller.router.masters():
                 await node.warm(self._limits.min_idle)
-            await warn(caller, ttl=self._ttl is not None, where=self._address.where)
+            if self._advise:
+                await warn(caller, ttl=self._ttl is not None, where=self._address.where)
         except BaseException:
             await caller.router.close()
             raise

@@ -208,7 +208,8 @@ def _ping(connection: sqlite3.Connection) -> None:
 
 
 def _free_some(connection: sqlite3.Connection) -> None:
-    connection.execute(f"PRAGMA incremental_vacuum({_PAGES_RECLAIMED_AT_ONCE})").fetchall()
+    # As a script: each page that is freed is a row without columns, and a cursor stops at the first of those.
+    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_RECLAIMED_AT_ONCE})")
 
 
 def _empty_log(connection: sqlite3.Connection) -> None:

@@ -113,6 +113,11 @@ class JournalContract(ContractPart):
         assert [each.after for each in journaling.journal()] == ["b"]
         assert journaling.message_ids() == ["m1", "m2", "m3"]
 
+    def test_a_commit_after_one_of_a_thread_that_is_not_there_makes_none(self, journaling: DrivenStorage) -> None:
+        for parts in ({}, {"journal": b"j"}, {"begin": Begin(incarnation="mine")}):
+            journaling.refused(commit(messages=[message("m")], after=After("a"), **parts), StaleBasisError)
+        assert (journaling.threads(), journaling.journal()) == ([], [])
+
     def test_what_was_applied_before_is_repeated_wherever_the_chain_ends(self, journaling: DrivenStorage) -> None:
         first = commit(commit_id="a", messages=[message("m1")], after=After(None))
         journaling.apply_all(first, commit(commit_id="b", messages=[message("m2")], after=After("a")))

@@ -9,7 +9,7 @@ from clew.errors import ConflictError
 from clew.model.commit import Removal
 from clew.model.records import Basis, Range, ValueRow
 from clew.storage.protocol import StaleBasisError
-from clew.testing.build import checkpoint, commit, row
+from clew.testing.build import checkpoint, commit, fields, row
 from clew.testing.contract.base import ContractPart, full_commit
 from clew.testing.driver import DrivenStorage
 
@@ -184,6 +184,23 @@ class ValueContract(ContractPart):
         assert len(store.values().rows) == 5
         store.apply(commit(remove=Removal(values=((2, 4),), as_of=store.values().sequence)))
         assert [found.first for found in store.values().rows] == [0, 4, 6, 8]
+
+    def test_what_goes_as_of_a_moment_goes_with_checkpoints_and_what_is_added_or_not_at_all(
+        self, store: DrivenStorage
+    ) -> None:
+        five_rows(store)
+        store.apply(commit(checkpoint=checkpoint("c2", covers=[(8, 10)])))
+        seen = store.values()
+        removal = Removal(checkpoints=(("", "c1"),), values=((0, 6),), as_of=seen.sequence)
+        late = commit(remove=Removal(as_of=seen.sequence), thread=fields("late"))
+        store.apply(commit(remove=removal, merge=[row(6, 4)]))
+        assert [found.checkpoint_id for found in store.checkpoints()] == ["c2"]
+        assert store.values().rows == (row(6, 4),)
+        store.refused(late, StaleBasisError)
+        now = store.values()
+        after = store.apply(commit(remove=Removal(as_of=now.sequence), thread=fields("in time"))).basis
+        assert after == now.basis
+        assert [found.text for found in store.threads()] == ["in time"]
 
     def test_values_can_be_dropped_and_added_in_one_commit(self, store: DrivenStorage) -> None:
         five_rows(store)

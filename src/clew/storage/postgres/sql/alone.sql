@@ -1,6 +1,6 @@
 -- Applies one usual commit (see `commit_usual`) of values and a checkpoint, whole or not at all, at the least cost.
 
-CREATE FUNCTION @schema.commit_alone(
+CREATE OR REPLACE FUNCTION @schema.commit_alone(
     in_thread text, in_any boolean, in_user @user, in_at bigint, in_incarnation text, in_epoch bigint,
     in_first bigint, in_count integer, in_digests bytea, in_data bytea,
     in_checkpoint text, in_free boolean, in_from_head boolean, in_parent text, in_namespace text, in_node text,

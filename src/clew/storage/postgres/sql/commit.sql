@@ -1,8 +1,9 @@
 -- Applies one commit of any kind, whole or not at all: it is decided under the thread's lock before anything is written.
 
--- `outcome` is `applied`, `repeated`, `again` (another writer has just made the thread: call again), or names the check that
--- forbids it; `named` and `number` are what that check found. The other fields are the thread's and the checkpoint's.
-CREATE FUNCTION @schema.commit(
+-- `outcome` is `applied`, `repeated`, `again` (another writer has just made or deleted the thread: call again), or names the
+-- check that forbids it; `named` and `number` are what that check found. The other fields are the thread's and the checkpoint's.
+-- `in_chained`: the thread's chain has to end with `in_after`. What has a default came with version 2.
+CREATE OR REPLACE FUNCTION @schema.commit(
     in_thread text, in_folded text, in_any boolean, in_user @user, in_commit text, in_at bigint,
     in_incarnation text, in_epoch bigint, in_fence bigint, in_adds boolean,
     drop_thread boolean, drop_state boolean, drop_namespaces text[], drop_checkpoints text[], drop_messages text[],
@@ -17,6 +18,8 @@ CREATE FUNCTION @schema.commit(
     message_ids text[], message_texts text[], message_tools integer[], message_runs text[], message_times bigint[],
     message_sizes bigint[], message_datas bytea[],
     describes boolean, in_text text, in_fields bytea, thread_run text, in_owner @user,
+    begin_incarnation text DEFAULT NULL, begin_epoch bigint DEFAULT NULL,
+    in_chained boolean DEFAULT false, in_after text DEFAULT NULL, in_journal bytea DEFAULT NULL,
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
     OUT sequence bigint, OUT parent text, OUT created_at bigint, OUT removed bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
@@ -27,6 +30,8 @@ DECLARE
     old record;
     there boolean;
     kept boolean;
+    last_commit text;
+    as_new boolean := false;
     made_id text := coalesce(in_checkpoint, copy_id);
     made_namespace text := CASE WHEN in_checkpoint IS NULL THEN source_namespace ELSE in_namespace END;
     new_parent text;
@@ -36,6 +41,13 @@ DECLARE
     counted_bytes bigint;
 BEGIN
     removed := 0;
+    IF in_journal IS NOT NULL THEN
+        PERFORM FROM @schema.threads AS x WHERE x.thread_id = in_thread;
+        as_new := NOT FOUND;
+        IF as_new THEN
+            PERFORM @schema.queue_as_new(in_thread);
+        END IF;
+    END IF;
     IF in_source IS NOT NULL THEN
         -- Two rows are locked in one order by everybody, or two forks could wait for each other.
         PERFORM 1 FROM @schema.threads AS x WHERE x.thread_id IN (in_thread, in_source) ORDER BY x.thread_id FOR UPDATE;
@@ -43,6 +55,10 @@ BEGIN
     END IF;
     SELECT * INTO t FROM @schema.threads AS x WHERE x.thread_id = in_thread FOR UPDATE;
     there := t.thread_id IS NOT NULL;
+    IF in_journal IS NOT NULL AND NOT there AND NOT as_new THEN
+        outcome := 'again';
+        RETURN;
+    END IF;
     kept := there AND NOT drop_thread;
     IF there THEN
         IF t.user_id IS NOT NULL AND NOT in_any AND t.user_id IS DISTINCT FROM in_user THEN
@@ -76,6 +92,12 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    last_commit := CASE WHEN t.chained_at = t.sequence THEN t.chain END;
+    IF in_chained AND in_after IS DISTINCT FROM last_commit THEN
+        outcome := 'after';
+        named := last_commit;
+        RETURN;
+    END IF;
     IF in_as_of <> (CASE WHEN kept THEN t.sequence ELSE 0 END) THEN
         outcome := 'as_of';
         number := CASE WHEN kept THEN t.sequence ELSE 0 END;
@@ -96,6 +118,10 @@ BEGIN
     END IF;
     IF NOT kept AND NOT in_adds THEN
         outcome := 'applied';
+        IF in_journal IS NOT NULL THEN
+            INSERT INTO @schema.journal VALUES (
+                in_thread, nextval('@text_schema.journal_positions'), in_commit, last_commit, t.incarnation, in_at, in_journal);
+        END IF;
         IF there THEN
             PERFORM @schema.forget(in_thread);
             removed := t.checkpoint_count + t.message_count;
@@ -265,8 +291,9 @@ BEGIN
             removed := t.checkpoint_count + t.message_count;
         END IF;
         INSERT INTO @schema.threads VALUES (
-            in_thread, t.user_id, left(translate(gen_random_uuid()::text, '-', ''), 20), nextval('@text_schema.thread_ordinals'),
-            0, coalesce(source.next_value, 0), 1, coalesce(source.next_message, 0), 0, 0, 0, in_at, in_at, in_at >> 27,
+            in_thread, t.user_id, coalesce(begin_incarnation, left(translate(gen_random_uuid()::text, '-', ''), 20)),
+            nextval('@text_schema.thread_ordinals'), coalesce(begin_epoch, 0), coalesce(source.next_value, 0), 1,
+            coalesce(source.next_message, 0), 0, 0, 0, in_at, in_at, in_at >> 27,
             NULL, NULL, source.run_id, source.thread_id, origin.checkpoint_id, in_folded, coalesce(source.text, ''),
             coalesce(source.data, '')
         ) ON CONFLICT DO NOTHING RETURNING * INTO t;
@@ -406,11 +433,19 @@ BEGIN
         t.text := in_text;
         t.data := in_fields;
     END IF;
+    IF in_journal IS NOT NULL THEN
+        INSERT INTO @schema.journal VALUES (
+            in_thread, nextval('@text_schema.journal_positions'), in_commit, last_commit, t.incarnation, in_at, in_journal);
+    END IF;
+    IF in_chained OR in_journal IS NOT NULL THEN
+        t.chain := in_commit;
+        t.chained_at := t.sequence;
+    END IF;
     t.updated_at := greatest(t.updated_at, in_at);
     UPDATE @schema.threads AS x SET user_id = t.user_id, epoch = t.epoch, next_value = t.next_value, sequence = t.sequence,
         next_message = t.next_message, message_count = t.message_count, checkpoint_count = t.checkpoint_count,
         size = t.size + bytes, updated_at = t.updated_at, active = t.updated_at >> 27, head = t.head, run_id = t.run_id,
-        text = t.text, data = t.data
+        text = t.text, data = t.data, chain = t.chain, chained_at = t.chained_at
     WHERE x.thread_id = in_thread;
 
     outcome := 'applied';

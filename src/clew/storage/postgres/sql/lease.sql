@@ -1,6 +1,6 @@
 -- Gives a thread's lease to one holder at a time, each time it changes hands with a greater token than any before.
 
-CREATE FUNCTION @schema.lease(
+CREATE OR REPLACE FUNCTION @schema.lease(
     in_thread text, in_any boolean, in_user @user, in_holder text, in_now bigint, in_until bigint, in_free boolean,
     OUT denied boolean, OUT holder text, OUT token bigint, OUT since bigint, OUT expires_at bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$

@@ -143,6 +143,17 @@ UNION ALL
 SELECT 2, NULL, NULL, 0, 0, 0, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
 FROM pg_class AS c WHERE c.relnamespace = '@text_schema'::regnamespace AND c.relkind = 'r'
 
+-- name: journal
+SELECT whole.count, e.* FROM (SELECT count(*) FROM @schema.journal) AS whole LEFT JOIN LATERAL (
+    SELECT position, thread_id, commit_id, after, incarnation, at, data FROM @schema.journal
+    WHERE @which thread_id <> ALL ($2) ORDER BY position LIMIT $1
+) AS e ON true
+ORDER BY e.position
+
+-- name: trim
+DELETE FROM @schema.journal AS j USING unnest($1::text[], $2::bigint[]) AS d (thread_id, position)
+WHERE j.thread_id = d.thread_id AND j.position = d.position
+
 -- name: commit
 SELECT * FROM @schema.commit(@arguments)
 

@@ -5,10 +5,11 @@
 -- has the places (from 1) of those that were applied, the other arrays what came of them. Attachments and messages name the
 -- place of their commit (`attachment_of`, `message_of`). Arrays that no commit needs are NULL; `arrivals` (the order in which
 -- they came) is given if a thread may be new. `commit_ids` has those that are not the id of the checkpoint. Of `flags`, 1 says
--- that the commit is anybody's, 2 that the parent is the named one and not the head, 4 that it has to be the head as well.
+-- that the commit is anybody's, 2 that the parent is the named one and not the head, 4 that it has to be the head as well, 8
+-- that the thread's chain has to end with the one in `afters`. `chains` has the ids of those that go into a chain.
 -- If one turns out to have been applied before, this fails as a whole: then each is applied by `commit`.
 -- The settings keep plans that were made while tables were small from being used on large ones.
-CREATE FUNCTION @schema.commit_usual(
+CREATE OR REPLACE FUNCTION @schema.commit_usual(
     thread_ids text[], folded_ids text[], arrivals integer[], flags integer[], users @user[], commit_ids text[],
     times bigint[], incarnations text[], epochs bigint[], fences bigint[],
     firsts bigint[], counts integer[], digests bytea[], datas bytea[],
@@ -19,6 +20,8 @@ CREATE FUNCTION @schema.commit_usual(
     attachment_datas bytea[],
     message_of integer[], message_ids text[], message_texts text[], message_tools integer[], message_runs text[],
     message_times bigint[], message_sizes bigint[], message_datas bytea[],
+    chains text[] DEFAULT NULL, afters text[] DEFAULT NULL, journals bytea[] DEFAULT NULL,
+    begin_incarnations text[] DEFAULT NULL, begin_epochs bigint[] DEFAULT NULL,
     OUT applied integer[], OUT new_incarnations text[], OUT new_epochs bigint[], OUT new_next_values bigint[],
     OUT new_sequences bigint[], OUT new_parents text[]
 ) LANGUAGE plpgsql
@@ -26,22 +29,49 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 DECLARE
     unusual integer[] := '{}';
     next_messages bigint[];
+    locked integer[];
+    last_commits text[];
 BEGIN
     IF arrivals IS NOT NULL THEN
+        IF journals IS NOT NULL THEN
+            PERFORM @schema.queue_as_new(n.thread_id) FROM (
+                SELECT u.thread_id FROM unnest(thread_ids, journals) AS u (thread_id, journal)
+                WHERE u.journal IS NOT NULL AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
+                ORDER BY u.thread_id
+            ) AS n;
+        END IF;
         INSERT INTO @schema.threads
-        SELECT n.thread_id, n.user_id, left(translate(gen_random_uuid()::text, '-', ''), 20), n.ordinal, 0, 0, 0, 0, 0, 0, 0,
-            n.at, n.at, n.at >> 27, NULL, NULL, NULL, NULL, NULL, n.folded_id, '', ''
+        SELECT n.thread_id, n.user_id, coalesce(n.begin_incarnation, left(translate(gen_random_uuid()::text, '-', ''), 20)),
+            n.ordinal, coalesce(n.begin_epoch, 0), 0, 0, 0, 0, 0, 0, n.at, n.at, n.at >> 27, NULL, NULL, NULL, NULL, NULL,
+            n.folded_id, '', ''
         FROM (
             SELECT a.*, nextval('@text_schema.thread_ordinals') AS ordinal FROM (
-                SELECT * FROM unnest(thread_ids, folded_ids, arrivals, users, times, incarnations, firsts, parents)
-                    AS u (thread_id, folded_id, arrival, user_id, at, incarnation, first, parent)
-                WHERE u.incarnation IS NULL AND coalesce(u.first, 0) = 0 AND u.parent IS NULL
+                SELECT * FROM unnest(
+                    thread_ids, folded_ids, arrivals, users, times, incarnations, firsts, parents, afters,
+                    begin_incarnations, begin_epochs
+                ) AS u (
+                    thread_id, folded_id, arrival, user_id, at, incarnation, first, parent, after, begin_incarnation, begin_epoch
+                )
+                WHERE u.incarnation IS NULL AND coalesce(u.first, 0) = 0 AND u.parent IS NULL AND u.after IS NULL
                     AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
                 ORDER BY u.arrival
             ) AS a
         ) AS n
         ORDER BY n.thread_id
         ON CONFLICT DO NOTHING;
+    END IF;
+    IF chains IS NOT NULL THEN
+        -- A thread that another deletes and makes anew meanwhile is not among them, and so not as expected.
+        SELECT coalesce(array_agg(l.place), '{}'), array_agg(l.last),
+            coalesce(array_agg(l.place) FILTER (WHERE l.differs), '{}')
+        INTO locked, last_commits, unusual
+        FROM (
+            SELECT a.place::integer, k.last, a.flags & 8 <> 0 AND a.after IS DISTINCT FROM k.last AS differs
+            FROM unnest(thread_ids, flags, afters) WITH ORDINALITY AS a (thread_id, flags, after, place)
+            JOIN @schema.threads AS t ON t.thread_id = a.thread_id
+            CROSS JOIN LATERAL (SELECT CASE WHEN t.chained_at = t.sequence THEN t.chain END AS last) AS k
+            ORDER BY a.place FOR UPDATE OF t
+        ) AS l;
     END IF;
     IF message_of IS NOT NULL THEN
         SELECT unusual || coalesce(array_agg(m.place), '{}') INTO unusual
@@ -65,21 +95,22 @@ BEGIN
             size = t.size + coalesce(octet_length(a.digests) + octet_length(a.data), 0)
                 + coalesce(octet_length(a.metadata), 0) + coalesce(octet_length(a.body), 0) + coalesce(a.other_bytes, 0),
             updated_at = greatest(t.updated_at, a.at), active = greatest(t.updated_at, a.at) >> 27,
-            head = CASE WHEN a.namespace IS NULL THEN coalesce(a.checkpoint_id, t.head) ELSE t.head END, head_before = t.head
+            head = CASE WHEN a.namespace IS NULL THEN coalesce(a.checkpoint_id, t.head) ELSE t.head END, head_before = t.head,
+            chain = coalesce(a.chain, t.chain), chained_at = CASE WHEN a.chain IS NULL THEN t.chained_at ELSE t.sequence + 1 END
         FROM unnest(
             thread_ids, flags, users, commit_ids, times, incarnations, epochs, firsts, counts, digests, datas,
             checkpoint_ids, parents, namespaces, nodes, steps, runs, sizes, covers, metadatas, bodies,
-            message_counts, other_bytes
+            message_counts, other_bytes, chains
         ) WITH ORDINALITY AS a (
             thread_id, flags, user_id, commit_id, at, incarnation, epoch, first, count, digests, data,
             checkpoint_id, parent, namespace, node_name, step, run_id, size, covers, metadata, body,
-            message_count, other_bytes, place
+            message_count, other_bytes, chain, place
         )
         WHERE t.thread_id = a.thread_id AND (t.user_id IS NULL OR t.user_id = a.user_id OR a.flags & 1 <> 0)
             AND (a.incarnation IS NULL OR (t.incarnation = a.incarnation AND t.epoch = a.epoch))
             AND (a.first IS NULL OR t.next_value = a.first)
             AND (a.flags IS NULL OR a.flags & 4 = 0 OR t.head IS NOT DISTINCT FROM a.parent)
-            AND a.place <> ALL (unusual)
+            AND a.place <> ALL (unusual) AND (locked IS NULL OR a.place = ANY (locked))
         RETURNING a.*, t.incarnation AS known_incarnation, t.epoch AS known_epoch, t.next_value, t.sequence,
             t.next_message - coalesce(a.message_count, 0) AS next_message,
             CASE WHEN a.flags & 2 <> 0 THEN a.parent ELSE t.head_before END AS parent_id
@@ -122,6 +153,15 @@ BEGIN
         DELETE FROM @schema.receipts AS r USING unnest(applied, new_sequences) AS c (place, sequence)
         WHERE c.sequence % 64 = 0 AND r.thread_id = thread_ids[c.place] AND NOT r.lasting
             AND r.sequence < c.sequence - @receipts_kept;
+    END IF;
+    IF journals IS NOT NULL THEN
+        INSERT INTO @schema.journal
+        SELECT a.thread_id, nextval('@text_schema.journal_positions'), a.chain, l.last, c.incarnation, a.at, a.journal
+        FROM unnest(applied, new_incarnations) AS c (place, incarnation)
+        JOIN unnest(locked, last_commits) AS l (place, last) ON l.place = c.place
+        JOIN unnest(thread_ids, chains, times, journals) WITH ORDINALITY AS a (thread_id, chain, at, journal, place)
+            ON a.place = c.place
+        WHERE a.journal IS NOT NULL;
     END IF;
     IF fences IS NOT NULL THEN
         -- Whoever takes a lease now waits until the commit under the last one is through, and so reads what it wrote.

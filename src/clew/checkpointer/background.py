@@ -1,0 +1,276 @@
+"""Saves that go on in the background: a bounded queue, a thread's saves in their order, and nothing read before it is written.
+
+What is stored of a thread is always a beginning of what was accepted: when a save fails for good, those of its thread that wait
+behind it are given up, and the thread's next call raises the error. Saves run on a loop of the checkpointer's own, so they
+outlive the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures.thread  # Registers its end before this module does, and so ends after it.
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from clew.checkpointer.blocking import LoopRunner
+from clew.errors import ClewError, StorageError
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
+from clew.model.queries import (
+    AttachmentQuery,
+    CheckpointPage,
+    CheckpointQuery,
+    MessageQuery,
+    StorageStats,
+    ThreadQuery,
+    ValuePage,
+    ValueQuery,
+)
+from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.status import BackgroundStatus, Status
+from clew.storage.offload import inline
+from clew.storage.protocol import Storage
+from clew.storage.wrapper import StorageWrapper
+
+EXIT_PATIENCE = 60.0
+"""For how many seconds the end of the process waits for what was accepted."""
+
+_log = logging.getLogger("clew")
+_saving: ContextVar[bool] = ContextVar("clew_saving_in_background", default=False)
+R = TypeVar("R")
+
+
+class _Save:
+    """A save that was accepted; `done` has a result when it is through, whatever came of it."""
+
+    def __init__(self, thread_id: str, size: int, before: _Save | None) -> None:
+        self.thread_id = thread_id
+        self.size = size
+        self.before = before
+        self.done: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+
+class Background:
+    """The queue: `max_saves` and `max_bytes` bound what waits, and whoever comes then waits, too."""
+
+    def __init__(
+        self, runner: LoopRunner, *, max_saves: int, max_bytes: int, tasks: Iterable[asyncio.Task[None]]
+    ) -> None:
+        self._runner = runner
+        self._max_saves, self._max_bytes = max_saves, max_bytes
+        self._tasks = tasks
+        self._closed = False
+        self.begin_anew()
+        _everywhere.add(self)
+
+    def begin_anew(self) -> None:
+        """Nothing waits: at first, and in a child process, whose parent saves what it accepted."""
+        self._lock = threading.Lock()
+        self._pending: dict[_Save, None] = {}
+        self._last: dict[str, _Save] = {}
+        self._bytes = self._failed = 0
+        self._last_error: str | None = None
+        self._errors: dict[str, Exception] = {}
+
+    @property
+    def status(self) -> BackgroundStatus:
+        return BackgroundStatus(
+            pending=len(self._pending), pending_bytes=self._bytes, failed=self._failed, last_error=self._last_error
+        )
+
+    async def put(self, thread_id: str, size: int, work: Callable[[], Awaitable[object]]) -> None:
+        """Accept a save of the thread: `work` is done after those that were accepted before. Waits while the queue is full.
+
+        Raises the error of an earlier save of the thread.
+        """
+        while True:
+            if self._closed:
+                raise StorageError("the checkpointer was released; make a new one")
+            await self.raise_for(thread_id)
+            with self._lock:
+                oldest = next(iter(self._pending), None)
+                full = len(self._pending) >= self._max_saves or self._bytes + size > self._max_bytes
+                if oldest is None or not full:
+                    save = _Save(thread_id, size, self._last.get(thread_id))
+                    self._last[thread_id] = save
+                    self._pending[save] = None
+                    self._bytes += size
+                    # Under the lock, so that the loop gets them in their order.
+                    self._runner.start(self._do(save, work))
+                    return
+            await _wait(oldest.done)
+
+    async def _do(self, save: _Save, work: Callable[[], Awaitable[object]]) -> None:
+        inline.set(False)
+        _saving.set(True)
+        try:
+            if save.before is not None:
+                await _wait(save.before.done)
+            if save.thread_id in self._errors:
+                self._failed += 1
+            else:
+                await work()
+        except Exception as error:  # The edge of the queue: it is kept for the thread's next call.
+            self._failed += 1
+            self._last_error = f"thread {save.thread_id!r}: {str(error) or type(error).__name__}"
+            self._errors[save.thread_id] = error
+        finally:
+            with self._lock:
+                del self._pending[save]
+                self._bytes -= save.size
+                if self._last.get(save.thread_id) is save:
+                    del self._last[save.thread_id]
+                save.before = None
+            save.done.set_result(None)
+
+    async def finished(self, thread_id: str | None = None) -> None:
+        """Wait until what was accepted of the thread, or of all, is through: up to now, however much comes meanwhile."""
+        if not self._pending or _saving.get():
+            return
+        with self._lock:
+            last = self._last.get(thread_id) if thread_id is not None else None
+            waiting = list(self._pending) if thread_id is None else [last]
+        for save in waiting:
+            if save is not None:
+                await _wait(save.done)
+
+    async def settled(self, thread_id: str | None = None) -> None:
+        """The same; then raise the error of a save of the thread, or of any, that nobody has been told of."""
+        await self.finished(thread_id)
+        if self._errors and not _saving.get():
+            await self.raise_for(thread_id)
+
+    async def raise_for(self, thread_id: str | None) -> None:
+        """Raise the error of an earlier save of the thread, or of any. After that, the thread can be saved again."""
+        name = next(iter(self._errors), None) if thread_id is None else thread_id
+        if name is None or name not in self._errors:
+            return
+        # Those behind it are given up first, so that none of them comes after what is saved next.
+        await self.finished(name)
+        error = self._errors.pop(name, None)
+        if error is not None:
+            error.add_note(
+                f"An earlier save of thread {name!r}, accepted with durability='background', ended like this."
+            )
+            raise error
+
+    async def drain(self) -> None:
+        """Wait until everything that was accepted is through, and what was begun beside it."""
+        if not self._closed:
+            self._closed = True
+            await self.finished()
+            await _wait(self._runner.start(self._tidied()))
+
+    def close(self) -> None:
+        """Let go of the loop, unless the caller runs on it and does so itself."""
+        if not self._runner.is_home():
+            self._runner.close()
+
+    async def _tidied(self) -> None:
+        loop = asyncio.get_running_loop()
+        mine = [task for task in list(self._tasks) if task.get_loop() is loop]
+        await asyncio.gather(*mine, return_exceptions=True)
+
+    def finish(self) -> None:
+        """At the end of the process: wait for what was accepted, but not for ever, and say what was lost."""
+        concurrent.futures.wait([save.done for save in list(self._pending)], timeout=EXIT_PATIENCE)
+        if self._pending:
+            _log.error("%d saves, accepted in the background, were not written before the end", len(self._pending))
+        for thread_id, error in self._errors.items():
+            _log.error("a save of thread %r, accepted in the background, was lost: %s", thread_id, error)
+
+
+async def _wait(done: concurrent.futures.Future[None]) -> None:
+    if inline.get():
+        done.result()
+    else:
+        # Whoever gives up waiting does not end the save.
+        await asyncio.shield(asyncio.wrap_future(done))
+
+
+class SettledStorage(StorageWrapper):
+    """A storage that is asked about a thread only when what was accepted of it is written, and so reads its own writes.
+
+    The saves of the queue themselves go right through.
+    """
+
+    def __init__(self, inner: Storage, background: Background) -> None:
+        super().__init__(inner)
+        self._background = background
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        for commit in commits:
+            await self._background.settled(commit.thread_id)
+            if commit.fork is not None:
+                await self._background.settled(commit.fork.thread_id)
+        return await self.inner.apply(commits)
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        if ttl == 0:
+            # Given back after what was saved under it. An error waits for a call that can be told.
+            await self._background.finished(thread_id)
+        return await self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        await self._background.settled(query.thread_id)
+        return await self.inner.checkpoints(query)
+
+    async def values(self, query: ValueQuery) -> ValuePage:
+        await self._background.settled(query.thread_id)
+        return await self.inner.values(query)
+
+    async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        await self._background.settled(query.thread_id)
+        return await self.inner.attachments(query)
+
+    async def messages(self, query: MessageQuery) -> list[MessageRecord]:
+        await self._background.settled(query.thread_id)
+        return await self.inner.messages(query)
+
+    async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
+        await self._background.settled(query.thread_id)
+        return await self.inner.threads(query)
+
+    async def stats(self, user: User) -> StorageStats:
+        await self._background.settled()
+        return await self.inner.stats(user)
+
+    async def close(self) -> None:
+        """Write what was accepted and close; then raise the first error that nobody has been told of."""
+        await self._background.drain()
+        # The storage first: it has connections that belong to the queue's loop.
+        await self.inner.close()
+        self._background.close()
+        await self._background.raise_for(None)
+
+    async def status(self, found: Status) -> Status:
+        return replace(await super().status(found), background=self._background.status)
+
+
+_everywhere: weakref.WeakSet[Background] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in _everywhere:
+        each.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _finish_all() -> None:
+    for each in list(_everywhere):
+        each.finish()
+
+
+# Before the executors end, which storages read with: an ordinary atexit function comes after that.
+_at_exit: Any = threading._register_atexit  # type: ignore[attr-defined]
+_at_exit(_finish_all)

@@ -1,0 +1,117 @@
+"""The hot tier that `cache=` names, around the storage of a checkpointer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clew.checkpointer.core import CACHE_TTL, MAX_CACHED_THREADS
+from clew.clock import SYSTEM_CLOCK
+from clew.codec.frame import intact
+from clew.errors import ConfigError
+from clew.factory.drivers import redis_storage
+from clew.factory.options import own_query, split_query
+from clew.storage.cached import CachedStorage
+from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import Storage
+
+PREFIX: Final = "clew:cache"
+"""What the keys of a cache begin with, if nobody says otherwise; then comes which store it is the cache of. Two copies of a
+store (a restored backup, a replica that was written to) have the same threads, with other values under the same numbers."""
+CACHE_TIMEOUT: Final = 0.25
+_LIMITS: Final[dict[str, Any]] = {"pool_size": 4, "read_timeout": 1.0, "write_timeout": 1.0, "advise": False}
+"""Of the connections to a cache: it is not waited for, and nothing in it is promised."""
+_URL_LIMITS: Final[dict[str, Any]] = {**_LIMITS, "retries": 0, "dial_timeout": 1.0}
+_IN_URL: Final = (
+    "prefix",
+    "pool_size",
+    "min_idle",
+    "health_check_interval",
+    "retries",
+    "dial_timeout",
+    "read_timeout",
+    "write_timeout",
+)
+_TOUCHES: Final = 8
+"""A thread that is read is marked as used so often within `cache_ttl`, and every minute at least."""
+
+
+def with_cache(
+    cold: Storage,
+    options: Mapping[str, Any],
+    *,
+    cache: str | None = None,
+    cache_timeout: float,
+    client: Any = None,
+    pool: Any = None,
+    store: str,
+    prefix: str | None = None,
+) -> Storage:
+    """`cold` with the cache that `cache` (a URL), `client` or `pool` (of redis.asyncio) names; `cold` itself if none does.
+
+    `options` are the checkpointer's; `store` says where `cold` is; `prefix` is that of a cold storage in Redis.
+    """
+    if isinstance(cache_timeout, bool) or not isinstance(cache_timeout, (int, float)) or not cache_timeout > 0:
+        raise ConfigError(f"cache_timeout must be a number of seconds, more than 0; got {cache_timeout!r:.60}")
+    given = [each for each in (cache, client, pool) if each is not None]
+    if not given:
+        return cold
+    if len(given) > 1:
+        raise ConfigError("there is one cache: name it by one of cache=, redis_url=, redis= and redis_pool=")
+    ttl, max_threads = options.get("cache_ttl", CACHE_TTL), options.get("max_cached_threads", MAX_CACHED_THREADS)
+    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not ttl > 0:
+        raise ConfigError(f"cache_ttl must be more than 0 seconds for a cache; got {ttl!r:.60}")
+    if isinstance(max_threads, bool) or not isinstance(max_threads, int) or max_threads < 1:
+        raise ConfigError(f"max_cached_threads must be 1 or more for a cache; got {max_threads!r:.60}")
+    forgets = True
+    if cache is None:
+        hot: Storage = _of_client(client, pool, ttl, prefix_for(store))
+    elif not isinstance(cache, str) or "://" not in cache:
+        raise ConfigError(f"cache takes a URL, redis://… or memory://; got {cache!r:.60}")
+    elif cache.partition("://")[0].lower() == "memory":
+        if cache.rstrip("/") != "memory:" or own_query(cache):
+            raise ConfigError("the cache memory:// takes no options in its URL: see cache_ttl and max_cached_threads")
+        hot, forgets = MemoryStorage(), False
+    else:
+        hot = _of_url(cache, ttl, prefix_for(store), prefix)
+    return CachedStorage(
+        cold,
+        hot,
+        max_threads=max_threads,
+        ttl=None if forgets else ttl,
+        touch_every=min(60.0, ttl / _TOUCHES),
+        timeout=cache_timeout,
+        intact=intact,
+        clock=options.get("clock", SYSTEM_CLOCK),
+    )
+
+
+def prefix_for(store: str) -> str:
+    """The prefix of the cache of the store that is there."""
+    return f"{PREFIX}:{hashlib.blake2b(store.encode(), digest_size=6).hexdigest()}"
+
+
+def _of_url(cache: str, ttl: float, prefix: str, cold_prefix: str | None) -> Storage:
+    scheme = cache.partition("://")[0].lower()
+    if scheme.partition("+")[0] not in ("redis", "rediss", "unix"):
+        raise ConfigError(f"there is no cache in {scheme}://; it lies in redis://… or memory://")
+    address, own = split_query(cache)
+    if wrong := [name for name in own if name not in _IN_URL]:
+        raise ConfigError(f"{wrong[0]!r} can't stand in the URL of a cache; those that can are {', '.join(_IN_URL)}")
+    if own.setdefault("prefix", prefix) == cold_prefix:
+        raise ConfigError(f"the cache needs another prefix than the store: both have {cold_prefix!r}")
+    return redis_storage()(address, ttl=ttl, **{**_URL_LIMITS, **own})
+
+
+def _of_client(client: Any, pool: Any, ttl: float, prefix: str) -> Storage:
+    storage = redis_storage()
+    from redis.asyncio import ConnectionPool, Redis, RedisCluster
+
+    if pool is not None:
+        if not isinstance(pool, ConnectionPool):
+            raise ConfigError(f"redis_pool takes a redis.asyncio.ConnectionPool, not {type(pool).__name__}")
+        client = Redis(connection_pool=pool)
+    elif not isinstance(client, (Redis, RedisCluster)):
+        raise ConfigError(f"redis takes a redis.asyncio client, not {type(client).__name__}")
+    return storage.from_client(client, prefix=prefix, ttl=ttl, **_LIMITS)

@@ -1,0 +1,45 @@
+"""How much of a thread's history is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+from clew.errors import ConfigError
+from clew.model.plain import Plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPolicy(Plain):
+    """Which checkpoints may go. A head is always kept; so is, with `keep_every`, every n-th one of a namespace by its sequence.
+
+    `max_age`: those older than this. `max_history`: all but the newest so many of each namespace. `max_bytes`: the oldest of a
+    thread, until what the thread takes (`ThreadInfo.size`, messages included) is no more than this.
+    A checkpoint goes if any of these rules lets it go. Messages and threads stay.
+    """
+
+    max_age: timedelta | None = None
+    max_history: int | None = None
+    keep_every: int | None = None
+    max_bytes: int | None = None
+
+    _durations: ClassVar[frozenset[str]] = frozenset({"max_age"})
+
+    def __post_init__(self) -> None:
+        for name, kind in (("max_age", timedelta), ("max_history", int), ("keep_every", int), ("max_bytes", int)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}: {value!r:.60}")
+        if self.max_age is None and self.max_history is None and self.max_bytes is None:
+            raise ConfigError(
+                "a RetentionPolicy needs max_age, max_history or max_bytes; without them it would keep everything"
+            )
+        if self.max_history is not None and self.max_history < 1:
+            raise ConfigError("max_history must be at least 1: the head is always kept")
+        if self.keep_every is not None and self.keep_every < 1:
+            raise ConfigError("keep_every must be at least 1")
+        if self.max_age is not None and self.max_age < timedelta(0):
+            raise ConfigError("max_age can't be negative")
+        if self.max_bytes is not None and self.max_bytes < 0:
+            raise ConfigError("max_bytes can't be negative")

@@ -1,0 +1,141 @@
+"""The storage that goes between the two: writes through, reads through, and always by what the cold storage says."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from clew.clock import SYSTEM_CLOCK, Clock
+from clew.errors import ClewError
+from clew.model.commit import Applied, Commit
+from clew.model.queries import CheckpointPage, CheckpointQuery, ValueQuery
+from clew.model.records import Range
+from clew.model.status import Status
+from clew.storage.cached.covering import HeldRow, largest, overlapping
+from clew.storage.cached.tier import HotTier
+from clew.storage.packing import union
+from clew.storage.protocol import Capabilities, Storage
+from clew.storage.wrapper import StorageWrapper
+
+
+def hot_tier(storage: Storage) -> HotTier | None:
+    """The hot tier of `storage`, or of what that is around."""
+    while isinstance(storage, StorageWrapper):
+        if isinstance(storage, CachedStorage):
+            return storage.hot
+        storage = storage.inner
+    return None
+
+
+class CachedStorage(StorageWrapper):
+    """`cold` with the values of threads in use in `hot`, which may be any storage that nothing else uses.
+
+    It is never stale: each read asks `cold` which checkpoint it is and which values it needs, in one small query, and only
+    the values themselves come from `hot`. What `hot` lacks comes from `cold`. If `hot` is away, slow, empty or damaged, all
+    comes from `cold`, `timeout` seconds later at most.
+
+    About `max_threads` threads are kept, those used last; of each process a sixteenth more. `ttl`: for how many seconds
+    after their last use, if `hot` does not see to that itself. `intact` says of a row's data whether it is worth keeping.
+    """
+
+    def __init__(
+        self,
+        cold: Storage,
+        hot: Storage,
+        *,
+        max_threads: int = 1000,
+        ttl: float | None = None,
+        touch_every: float = 60.0,
+        timeout: float = 0.25,
+        intact: Callable[[bytes], bool] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(cold)
+        self.hot = HotTier(hot, max_threads=max_threads, ttl=ttl, touch_every=touch_every, timeout=timeout, clock=clock)
+        self._hot_capabilities = hot.capabilities
+        self._intact = intact
+
+    @property
+    def capabilities(self) -> Capabilities:
+        cold, hot = self.inner.capabilities, self._hot_capabilities
+        return Capabilities(
+            name=f"{cold.name}+{hot.name}",
+            durable=cold.durable,
+            suspends=cold.suspends or hot.suspends,
+            shares_forks=cold.shares_forks,
+            journals=cold.journals,
+        )
+
+    async def status(self, found: Status) -> Status:
+        # Asking is a reason, too, to find out in the background whether a hot tier that was away is there again.
+        await self.hot.usable()
+        return dataclasses.replace(await super().status(found), cache=self.hot.status)
+
+    async def setup(self) -> None:
+        await super().setup()
+        await self.hot.setup()
+
+    async def close(self) -> None:
+        try:
+            await self.hot.close()
+        finally:
+            await super().close()
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        """Apply to the cold storage. What it acknowledged goes on to the hot one, where nobody waits for it."""
+        outcomes = await super().apply(commits)
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            if isinstance(outcome, Applied):
+                await self._follow(commit, outcome)
+        return outcomes
+
+    async def _follow(self, commit: Commit, applied: Applied) -> None:
+        removed = commit.remove
+        if removed is not None and (removed.thread or removed.state or removed.values):
+            # Not that anybody could refer to it: what was taken away is to be gone here, too.
+            await self.hot.drop([commit.thread_id])
+        if applied.basis is not None and not applied.repeated and (commit.values or commit.merge):
+            rows = [*([commit.values] if commit.values else ()), *commit.merge]
+            await self.hot.keep(commit.thread_id, applied.basis, rows, read=False)
+
+    async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        if not self._through_hot(query) or not await self.hot.usable():
+            return await super().checkpoints(query)
+        page = await super().checkpoints(replace(query, detail="body"))
+        covers = union(cover for each in page.checkpoints if each.checkpoint_id != query.known for cover in each.covers)
+        if not covers or page.basis is None:
+            return page
+        return await self._with_rows(query, page, covers) or await super().checkpoints(query)
+
+    def _through_hot(self, query: CheckpointQuery) -> bool:
+        """Whether a query is one of those that load states. Without a limit, a thread is gone through: to verify it, to copy
+        it. That is to see what is stored, and is no use of the thread."""
+        return query.detail == "state" and query.limit is not None
+
+    async def _with_rows(
+        self, query: CheckpointQuery, page: CheckpointPage, covers: Sequence[Range]
+    ) -> CheckpointPage | None:
+        """`page` with its rows; `None` if it has to be read as a whole after all."""
+        basis = page.basis
+        assert basis is not None
+        found = await self.hot.lookup(query.thread_id, basis, covers)
+        if found is None:
+            return None
+        if not found.missing:
+            self.hot.hits += 1
+            return replace(page, rows=tuple(each.row for each in found.rows))
+        self.hot.misses += 1
+        asked = ValueQuery(thread_id=query.thread_id, user=query.user, ranges=tuple(found.missing), data=True)
+        values = await self.values(asked)
+        if values.basis is None or (values.basis.incarnation, values.basis.epoch) != (basis.incarnation, basis.epoch):
+            # Values were taken out between the two reads, perhaps of this checkpoint.
+            return None
+        chosen = largest([*found.rows, *(HeldRow(row, basis.epoch) for row in values.rows)])
+        if chosen is None:
+            await self.hot.distrust(query.thread_id)
+            return None
+        whole = [row for row in values.rows if self._intact is None or self._intact(row.data)]
+        await self.hot.keep(query.thread_id, basis, whole, read=True)
+        return replace(page, rows=tuple(overlapping([each.row for each in chosen], covers)))
