@@ -12,10 +12,9 @@ from clew.model.records import ThreadRecord, ValueRow
 from clew.model.reports import Progress, ResyncReport
 from clew.storage.copying import Content, read_content
 from clew.storage.packing import union
-from clew.storage.protocol import Storage
+from clew.storage.protocol import RESERVED, Storage
 from clew.storage.replicated.copies import Unbroken, copy_thread, waiting
 from clew.storage.replicated.failover import Side
-from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import Shipping
 
 _PAGE = 500
