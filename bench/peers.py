@@ -68,7 +68,9 @@ def absent(peer: str, root: Path = ROOT) -> str | None:
     if (place / ".ready").exists():
         return None
     failed = place / ".failed"
-    return " ".join(failed.read_text().split()) if failed.exists() else f"there is no {place.name}; run make bench-peers"
+    return (
+        " ".join(failed.read_text().split()) if failed.exists() else f"there is no {place.name}; run make bench-peers"
+    )
 
 
 def _run(peer: str, options: list[str]) -> tuple[dict[str, Any], list[Outcome]]:
