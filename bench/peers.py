@@ -17,6 +17,7 @@ from rich.console import Console
 
 from bench import outcome
 from bench.outcome import Outcome
+from bench.places import STORAGES
 from bench.targets import PEERS
 from bench.workloads import WORKLOADS
 
@@ -24,10 +25,12 @@ ROOT = Path(__file__).parent.parent
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
+    # No abbreviations: --on is none of --only.
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__, allow_abbrev=False)
     parser.add_argument("--peer", choices=list(PEERS), nargs="+", default=list(PEERS), help="these peers")
     names = [name for name, workload in WORKLOADS.items() if workload.beside_peers]
     parser.add_argument("--only", choices=names, nargs="+", default=names, help="these workloads")
+    parser.add_argument("--on", choices=STORAGES, nargs="+", default=list(STORAGES), help="these storages")
     parser.add_argument("--json", type=Path, help="write the results to this file too")
     chosen, others = parser.parse_known_args()
     console = Console()
@@ -41,7 +44,7 @@ def main() -> int:
     for workload in chosen.only:
         for peer in [each for each in chosen.peer if each not in missing and WORKLOADS[workload].needs in (None, each)]:
             console.rule(f"{workload}, beside {peer}")
-            told, found = _run(peer, ["--only", workload, *others])
+            told, found = _run(peer, ["--only", workload, "--on", *chosen.on, *others])
             outcomes += found
             about = {
                 "machine": told["machine"],
@@ -65,7 +68,9 @@ def absent(peer: str, root: Path = ROOT) -> str | None:
     if (place / ".ready").exists():
         return None
     failed = place / ".failed"
-    return failed.read_text().strip() if failed.exists() else f"there is no {place.name}; run make bench-peers"
+    return (
+        " ".join(failed.read_text().split()) if failed.exists() else f"there is no {place.name}; run make bench-peers"
+    )
 
 
 def _run(peer: str, options: list[str]) -> tuple[dict[str, Any], list[Outcome]]:

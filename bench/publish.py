@@ -33,8 +33,11 @@ def main() -> int:
         (PICTURES / name).write_text(picture)
     text = PAGE.read_text()
     for name, lines in {
-        "machine": machine(about, peers_about),
-        "goals": tables.markdown_goals([*own, *[_ahead(each) for each in beside]]),
+        "machine": machine(about, peers_about, [*own, *beside]),
+        # What a commit holds is the same on every storage: once is enough.
+        "goals": tables.markdown_goals(
+            [*[each for each in own if (each.workload != "shapes" or each.storage == "memory")], *map(_ahead, beside)]
+        ),
         "own": sections(own),
         "peers": sections(beside),
         "left out": left_out(beside),
@@ -54,11 +57,14 @@ def put(text: str, name: str, lines: Sequence[str]) -> str:
     return "\n".join([before + begin, *lines, end + after])
 
 
-def machine(about: Mapping[str, Any], peers: Mapping[str, Any]) -> list[str]:
+def machine(about: Mapping[str, Any], peers: Mapping[str, Any], outcomes: Sequence[Outcome]) -> list[str]:
     versions = {**peers["versions"], **about["versions"]}
     told = about["machine"]
+    loads = [each.load for each in outcomes if each.measures]
     return [
         f"The machine: {told['cores']} cores ({told['processor']}), {told['system']}, an fsync takes {told['fsync']}.",
+        f"Its load was {min(loads):.1f} to {max(loads):.1f} during the runs (a run by itself makes 1 to 2):",
+        "what is more was other work, which slows everything down and widens the spread.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
     ]
 
