@@ -140,6 +140,10 @@ class Process(InlineStorage):
     def state(self) -> State:
         return self.replicated._steering.state
 
+    def has_its_primary_back(self) -> bool:
+        roles = self.state.roles
+        return roles is not None and roles.active == "primary" and not roles.closing
+
     def status(self) -> Status:
         return self.run(self.replicated.status(Status(primary_healthy=True)))
 

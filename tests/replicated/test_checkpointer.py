@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ from clew.errors import ConfigError
 from clew.storage.memory import MemoryStorage
 from clew.testing import FaultyStorage
 from clew.testing.faults import Plan
+from tests.storage.test_contract_memory import CopyingStorage
 
-FAST = {"health_check_interval": 0.05, "failback_delay": 0.0}
+FAST: dict[str, Any] = {"health_check_interval": 0.05, "failback_delay": 0.0}
 
 
 class Switched:
@@ -107,6 +109,23 @@ def test_what_the_primary_had_alone_is_a_sibling_when_it_is_back(stores):
         assert clew.BaseCheckpointer(secondary.inner).verify().ok
 
 
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_fork_may_refer_to_values_of_its_source_that_its_checkpoint_did_not_need(shares):
+    kinds = (MemoryStorage, CopyingStorage) if shares else (CopyingStorage, MemoryStorage)
+    primary, secondary = (kind() for kind in kinds)
+    with clew.DistributedCheckpointer(
+        clew.BaseCheckpointer(primary), clew.BaseCheckpointer(secondary), **FAST
+    ) as memory:
+        first = memory.put_checkpoint("t", {"messages": messages(3)})
+        memory.put_state("t", {"messages": messages(20)})
+        memory.fork({"thread_id": "t", "checkpoint_id": first.metadata.checkpoint_id}, "f")
+        memory.put_state("f", {"messages": messages(20)})
+        wait_until(lambda: settled(memory))
+        alone = clew.BaseCheckpointer(secondary)
+        assert alone.verify().ok
+        assert alone.get_state("f") == {"messages": messages(20)}
+
+
 def test_the_status_tells_what_goes_on(memory, stores):
     primary, _ = stores
     memory.put_state("t", {"n": 1})
@@ -193,7 +212,7 @@ def test_async_code_has_it_too(stores):
             assert (await memory.astatus()).failed_over
             primary.down = False
             await asyncio.to_thread(wait_until, lambda: not primary.inner._journal and not secondary.inner._journal)
-            await asyncio.to_thread(wait_until, lambda: not memory.storage._steering.state.failed_over_at)
+            await asyncio.to_thread(wait_until, lambda: not made._replicated._steering.state.failed_over_at)
             assert [(await memory.aget_state(f"t{number}"))["n"] for number in range(20)] == [*range(0, -20, -1)]
             assert (await memory.aresync()).repaired == ()
 

@@ -39,9 +39,9 @@ class SyncMachine(ReplicatedMachine):
 
 
 TestAsyncMachine = ReplicatedMachine.TestCase
-TestAsyncMachine.settings = settings(CI, max_examples=20)
+TestAsyncMachine.settings = settings(CI, max_examples=12)
 TestSyncMachine = SyncMachine.TestCase
-TestSyncMachine.settings = settings(CI, max_examples=20)
+TestSyncMachine.settings = settings(CI, max_examples=12)
 
 
 class Storm:

@@ -94,6 +94,15 @@ def test_threads_of_the_same_name_that_began_in_each_store_become_one(pair):
     assert process.checkpoint_ids() == ["s", "c1"]
 
 
+def test_two_users_who_began_threads_of_the_same_name_do_not_see_each_others(pair):
+    process = diverge(pair, [full_commit(user="ann")], [full_commit(user="bob", messages=[message("of bob")])])
+    assert process.message_ids(user="ann") == ["m1"]
+    (other,) = process.threads(user="bob")
+    assert other.thread_id.startswith("t (")
+    assert process.message_ids(other.thread_id, user="bob") == ["of bob"]
+    assert process.checkpoint_ids(other.thread_id, user="ann") == []
+
+
 def test_a_deletion_in_the_secondary_wins(pair):
     process = diverge(pair, [made("p")], [deletion()], chain(1))
     assert process.threads() == []

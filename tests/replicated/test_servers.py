@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 import clew
 from clew.testing.servers import PostgresServer, Proxy, RedisServer
 
-FAST = {"health_check_interval": 0.4, "failback_delay": 0.2, "timeout": 1.0, "retry_for": 30.0}
+FAST: dict[str, Any] = {"health_check_interval": 0.4, "failback_delay": 0.2, "timeout": 1.0, "retry_for": 30.0}
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.model.commit import NewCheckpoint, ThreadFields
 from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery, ValueQuery
-from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
+from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, Range, ThreadRecord, ValueRow
+from clew.storage.packing import union
 from clew.storage.protocol import Storage
+
+_DIGEST: Final = 16
 
 
 class Content(Struct, frozen=True, kw_only=True):
@@ -100,3 +104,45 @@ def again(record: CheckpointRecord) -> NewCheckpoint:
         body=record.body,
         covers=record.covers,
     )
+
+
+def same_content(one: Content, other: Content) -> bool:
+    """Whether two threads hold the same: everything but sequence numbers, sizes and where a fork came from."""
+    return _plain(one) == _plain(other) and _same_values(one, other)
+
+
+def _plain(content: Content) -> tuple[object, ...]:
+    return (
+        _plain_thread(content.thread),
+        content.basis,
+        [replace(each, sequence=0) for each in content.checkpoints],
+        content.attachments,
+        content.messages,
+    )
+
+
+def _plain_thread(thread: ThreadRecord) -> ThreadRecord:
+    return replace(thread, size=0, forked_from=None, head=None)
+
+
+def _same_values(one: Content, other: Content) -> bool:
+    """Whether the values that checkpoints need are the same; the others may be gone in one of the stores."""
+    needed = union(covered for each in one.checkpoints for covered in each.covers)
+    if _digests(one.rows, needed) != _digests(other.rows, needed):
+        return False
+    # What is behind the digests is only looked at where it was packed in the same way.
+    data = {(row.first, row.count): row.data for row in one.rows}
+    return all(data.get((row.first, row.count), row.data) == row.data for row in other.rows)
+
+
+def same_log(one: Content, other: Content) -> bool:
+    """Whether both threads have the same values under the same numbers, also those that no checkpoint needs."""
+    everything = [(0, one.basis.next_value)]
+    return one.basis == other.basis and _digests(one.rows, everything) == _digests(other.rows, everything)
+
+
+def _digests(rows: Sequence[ValueRow], needed: Iterable[Range]) -> dict[int, bytes]:
+    digests = {
+        row.first + at: row.digests[_DIGEST * at : _DIGEST * (at + 1)] for row in rows for at in range(row.count)
+    }
+    return {number: digests.get(number, b"") for first, end in needed for number in range(first, end)}

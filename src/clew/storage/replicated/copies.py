@@ -44,9 +44,9 @@ async def chain_end(store: Storage, thread_id: str) -> str | None:
     return actual
 
 
-async def waiting(store: Storage, thread_id: str) -> tuple[JournalEntry, ...]:
-    """The entries of the thread that its store still has to hand over."""
-    return (await store.journal(JournalQuery(thread_id=thread_id, limit=10_000))).entries
+async def waiting(store: Storage, thread_id: str, limit: int = 10_000) -> tuple[JournalEntry, ...]:
+    """The entries of the thread that its store still has to hand over, the oldest first."""
+    return (await store.journal(JournalQuery(thread_id=thread_id, limit=limit))).entries
 
 
 async def copy_thread(source: Storage, target: Storage, thread_id: str, unbroken: Unbroken) -> bool:
@@ -72,7 +72,7 @@ async def copy_thread(source: Storage, target: Storage, thread_id: str, unbroken
             await _begin_chain(source, content)
             continue
         else:
-            await _write(target, list(copy_commits(content, end, found, unbroken)))
+            await write_all(target, list(copy_commits(content, end, found, unbroken)))
         await source.trim(entries)
         return True
     raise BusyError(f"thread {thread_id!r} was written to each time it was read")
@@ -105,10 +105,11 @@ async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
         remove=Removal(thread=True),
         after=After(found),
     )
-    await _write(store, [commit])
+    await write_all(store, [commit])
 
 
-async def _write(store: Storage, commits: Sequence[Commit]) -> None:
+async def write_all(store: Storage, commits: Sequence[Commit]) -> None:
+    """Apply all commits of a copy. Raises BusyError if somebody else is at the thread."""
     for at in range(0, len(commits), _BATCH):
         for outcome in await store.apply(commits[at : at + _BATCH]):
             if isinstance(outcome, StaleBasisError):

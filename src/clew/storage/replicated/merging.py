@@ -22,9 +22,9 @@ from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery, ValueQuery
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, Range, ThreadRecord, ValueRow
 from clew.storage.checks import adds
-from clew.storage.copying import again
+from clew.storage.copying import again, read_content
 from clew.storage.protocol import RESERVED, StaleBasisError, Storage
-from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
+from clew.storage.replicated.copies import BusyError, Unbroken, copy_commits, copy_thread, waiting, write_all
 from clew.storage.replicated.packing import COPY, unpack
 
 _log = logging.getLogger("clew.replication")
@@ -77,7 +77,7 @@ class Merging:
 
     async def thread(self, thread_id: str, *, serving: bool) -> None:
         """Take over all entries of the thread. `serving`: the secondary's head is to be the primary's, whoever came first."""
-        entries = await waiting(self._from, thread_id)
+        entries = await waiting(self._from, thread_id, _SESSION + 1)
         gone = await self._deleted(thread_id)
         void = [entry for entry in entries if entry.incarnation in gone]
         if void:
@@ -91,6 +91,11 @@ class Merging:
             # Not there, or half copied: nothing of the primary's own is lost by copying.
             if not await self._copy(thread_id):
                 raise BusyError(f"thread {thread_id!r} is written to in the primary")
+            return
+        if await self._belongs_to_another(record, entries[0]):
+            entries = await waiting(self._from, thread_id)
+            await self._put_aside(thread_id)
+            await self._from.trim(entries)
             return
         await self._mark(record)
         touched: set[str] = set()
@@ -121,6 +126,28 @@ class Merging:
         """Copy the thread whole. What the primary has to hand over of it is from before it was lost there."""
         await self._into.trim(await waiting(self._into, thread_id))
         return await copy_thread(self._from, self._into, thread_id, self._unbroken)
+
+    async def _belongs_to_another(self, record: ThreadRecord, entry: JournalEntry) -> bool:
+        """Whether two users began threads of this name, one in each store: they must not see each other's."""
+        theirs = await self._from.threads(ThreadQuery(user=ANY_USER, thread_id=record.thread_id))
+        if not theirs or theirs[0].user_id == record.user_id:
+            return False
+        mine = (await self._into.values(ValueQuery(thread_id=record.thread_id, user=ANY_USER))).basis
+        return mine is None or mine.incarnation != entry.incarnation
+
+    async def _put_aside(self, thread_id: str) -> None:
+        """Keep the secondary's thread in the primary under another name."""
+        content = await read_content(self._from, thread_id)
+        if content is None:
+            return
+        name = f"{thread_id} ({content.basis.incarnation})"
+        _log.warning("thread %r belongs to another user in the primary: the secondary's is %r now", thread_id, name)
+        thread = replace(content.thread, thread_id=name)
+        if await self._record(name) is None:
+            await write_all(
+                self._into, list(copy_commits(replace(content, thread=thread), new_id(), None, self._unbroken))
+            )
+        await self._mark(thread)
 
     async def _mark(self, record: ThreadRecord) -> None:
         """Say in the primary's journal that the thread is to be copied to the secondary. What is merged then is not in the

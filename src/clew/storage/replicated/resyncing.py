@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from msgspec.structs import replace
-
 from clew.model.config import ANY_USER
 from clew.model.queries import ThreadQuery
-from clew.model.records import ThreadRecord, ValueRow
 from clew.model.reports import Progress, ResyncReport
-from clew.storage.copying import Content, read_content
-from clew.storage.packing import union
+from clew.storage.copying import read_content, same_content
+from clew.storage.offload import pause
 from clew.storage.protocol import RESERVED, Storage
-from clew.storage.replicated.copies import Unbroken, copy_thread, waiting
+from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
 from clew.storage.replicated.failover import Side
 from clew.storage.replicated.shipping import Shipping
 
 _PAGE = 500
-_DIGEST = 16
+_TRIES = 20
 
 
 class Resyncing:
@@ -42,7 +37,7 @@ class Resyncing:
                 progress(done, len(names) + len(others))
             if done < len(names):
                 if not await self._is_same(name):
-                    await self._repair(name)
+                    await self._repair_in_time(name)
                     repaired.append(name)
             elif not await waiting(self._to, name) and await read_content(self._from, name) is None:
                 extra.append(name)
@@ -60,6 +55,19 @@ class Resyncing:
             return here is there
         return same_content(here, there)
 
+    async def _repair_in_time(self, name: str) -> None:
+        """Repair the thread, though it may be written to, or copied in the background just now."""
+        for tried in range(_TRIES):
+            try:
+                return await self._repair(name)
+            except BusyError:
+                if tried == _TRIES - 1:
+                    raise
+                await pause(0.02 * (tried + 1))
+                if await self._is_same(name):
+                    return None
+        return None
+
     async def _repair(self, name: str) -> None:
         if self._serving == "primary":
             await self._shipping.same(name)
@@ -75,39 +83,3 @@ async def _names(store: Storage) -> list[str]:
         found += [each.thread_id for each in page if each.thread_id != RESERVED]
         offset += len(page)
     return found
-
-
-def same_content(one: Content, other: Content) -> bool:
-    """Whether two threads hold the same: everything but sequence numbers, sizes and where a fork came from."""
-    return _plain(one) == _plain(other) and _same_values(one, other)
-
-
-def _plain(content: Content) -> tuple[object, ...]:
-    return (
-        _plain_thread(content.thread),
-        content.basis,
-        [replace(each, sequence=0) for each in content.checkpoints],
-        content.attachments,
-        content.messages,
-    )
-
-
-def _plain_thread(thread: ThreadRecord) -> ThreadRecord:
-    return replace(thread, size=0, forked_from=None, head=None)
-
-
-def _same_values(one: Content, other: Content) -> bool:
-    """Whether the values that checkpoints need are the same; the others may be gone in one of the stores."""
-    needed = union(covered for each in one.checkpoints for covered in each.covers)
-    if _digests(one.rows, needed) != _digests(other.rows, needed):
-        return False
-    # What is behind the digests is only looked at where it was packed in the same way.
-    data = {(row.first, row.count): row.data for row in one.rows}
-    return all(data.get((row.first, row.count), row.data) == row.data for row in other.rows)
-
-
-def _digests(rows: Sequence[ValueRow], needed: Iterable[tuple[int, int]]) -> dict[int, bytes]:
-    digests = {
-        row.first + at: row.digests[_DIGEST * at : _DIGEST * (at + 1)] for row in rows for at in range(row.count)
-    }
-    return {number: digests.get(number, b"") for first, end in needed for number in range(first, end)}

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from clew.errors import ClewError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
-from clew.model.config import ANY_USER
-from clew.model.queries import JournalQuery, MessageQuery, ValueQuery
+from clew.model.queries import JournalQuery
 from clew.model.records import JournalEntry
+from clew.storage.copying import read_content, same_content, same_log
 from clew.storage.offload import may_block
 from clew.storage.protocol import Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
@@ -128,15 +128,25 @@ class Shipping:
                 continue
             # What it forks has to be there, and not yet what comes after.
             refused.update(await self._apply(source, target, batch, refused))
-            refused.update(await self._apply(source, target, [(entry, commit)], refused))
-            if entry.thread_id not in refused and not await self._is_same_fork(source, target, entry):
-                await copy_thread(source, target, entry.thread_id, self._unbroken)
+            refused.update(await self._apply(source, target, [(entry, commit)], refused, keep=True))
+            if entry.thread_id not in refused:
+                # The entry stays until it is certain that the fork is the same.
+                if await self._is_same_fork(source, target, entry):
+                    await source.trim([entry])
+                elif not await self._is_copied(source, target, entry.thread_id):
+                    refused[entry.thread_id] = None
             batch = []
         refused.update(await self._apply(source, target, batch, refused))
         return list(refused)
 
     async def _apply(
-        self, source: Storage, target: Storage, batch: list[tuple[JournalEntry, Commit]], refused: dict[str, None]
+        self,
+        source: Storage,
+        target: Storage,
+        batch: list[tuple[JournalEntry, Commit]],
+        refused: dict[str, None],
+        *,
+        keep: bool = False,
     ) -> dict[str, None]:
         batch = [(entry, commit) for entry, commit in batch if entry.thread_id not in refused]
         if not batch:
@@ -149,20 +159,28 @@ class Shipping:
                 done.append(entry)
             else:
                 misfits[entry.thread_id] = None
-        if done:
+        if done and not keep:
             await source.trim(done)
         return misfits
 
     async def _is_same_fork(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
         """Whether the fork brought the same there: if the two stores came to what it forks in different ways, it may not."""
-        if await waiting(source, entry.thread_id):
+        if source.capabilities.shares_forks != target.capabilities.shares_forks:
+            # One of them has all values of what it forks, the other only those that the checkpoint needs.
+            return False
+        if len(await waiting(source, entry.thread_id, 2)) > 1:
             # It has been written to since, so that can't be seen.
             return False
-        said = MessageQuery(thread_id=entry.thread_id, user=ANY_USER, limit=None)
-        values = ValueQuery(thread_id=entry.thread_id, user=ANY_USER)
-        here = [message.message_id for message in await source.messages(said)], (await source.values(values)).basis
-        there = [message.message_id for message in await target.messages(said)], (await target.values(values)).basis
-        return here == there
+        here = await read_content(source, entry.thread_id)
+        there = await read_content(target, entry.thread_id)
+        # All of the log: what is written to the fork next may refer to any of it.
+        return here is not None and there is not None and same_content(here, there) and same_log(here, there)
+
+    async def _is_copied(self, source: Storage, target: Storage, thread_id: str) -> bool:
+        try:
+            return await copy_thread(source, target, thread_id, self._unbroken)
+        except BusyError:
+            return False
 
     async def _reconcile(self, thread_id: str, *, to: Side, serving: bool) -> None:
         if to == "primary":

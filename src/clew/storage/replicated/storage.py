@@ -329,7 +329,7 @@ class ReplicatedStorage(StorageWrapper):
         over = state.roles is not None and (state.roles.active == "secondary" or state.roles.closing)
         since = None if state.failed_over_at is None else now - state.failed_over_at
         return with_fields(
-            found,
+            await super().status(found),
             primary_healthy=not isinstance(state.primary, Silent),
             secondary_healthy=not isinstance(state.secondary, Silent),
             failed_over=over,

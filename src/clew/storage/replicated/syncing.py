@@ -19,6 +19,7 @@ from clew.storage.replicated.shipping import Shipping
 from clew.storage.replicated.steering import UnreplicatedError
 
 _KNOWN: Final = 10_000
+_DONE: Final = 100_000
 _PATIENCE: Final = 5.0
 """After so many seconds an entry is taken over by whoever finds it: its writer has probably died."""
 
@@ -101,6 +102,9 @@ class Syncing:
         for (commit, here), there in zip(applied, found, strict=True):
             if isinstance(there, Applied) and _same_thread(here, there):
                 self._remember(commit.thread_id, commit.commit_id if here.basis is not None else None)
+                if len(self._done) >= _DONE:
+                    # Others have taken them out. What is forgotten is taken over again, and recognised.
+                    self._done.clear()
                 self._done.add((commit.thread_id, commit.commit_id))
             else:
                 misfits.append(commit)
