@@ -48,7 +48,8 @@ def main() -> int:
                 task = progress.add_task("", total=part.commits, name=scenario.name)
                 outcomes.append(scenario(seed, part).run(partial(_say, progress, task)))
                 progress.remove_task(task)
-    console.print(_table(outcomes, seed))
+    console.print(_events(outcomes))
+    console.print(_verdicts(outcomes, seed))
     for outcome in outcomes:
         for text in [*outcome.findings.texts, *outcome.notes]:
             console.print(f"{outcome.name}: {text}", markup=False)
@@ -61,32 +62,40 @@ def _say(progress: Progress, task: TaskID, commits: int, text: str) -> None:
     progress.update(task, completed=commits, description=text)
 
 
-def _table(outcomes: list[Outcome], seed: int) -> Table:
-    table = Table(title=f"The drill, seed {seed}")
-    table.add_column("scenario")
-    for name in ("commits", "reads"):
+def _verdicts(outcomes: list[Outcome], seed: int) -> Table:
+    table = Table("scenario", title=f"The drill, seed {seed}")
+    for name in ("commits", "reads", "lost", "doubled", "stale", "other", "hidden"):
         table.add_column(name, justify="right")
-    table.add_column("faults")
-    for name in ("failovers", "failbacks", "refused", "errors", "lost", "doubled", "stale", "other", "hidden"):
-        table.add_column(name, justify="right")
-    table.add_column("longest write", justify="right")
-    table.add_column("time", justify="right")
     table.add_column("verdict")
     for each in outcomes:
         counts = each.findings.counts
         other = counts.total() - counts["lost"] - counts["doubled"] - counts["stale"] + len(each.notes)
+        numbers = (
+            each.commits,
+            each.reads,
+            counts["lost"],
+            counts["doubled"],
+            counts["stale"],
+            other,
+            each.findings.hidden,
+        )
+        verdict = "[green]holds[/]" if each.holds else "[red]broken[/]"
+        table.add_row(each.name, *(f"{number:,}" for number in numbers), verdict)
+    return table
+
+
+def _events(outcomes: list[Outcome]) -> Table:
+    table = Table("scenario", "faults", title="What happened")
+    for name in ("failovers", "failbacks", "refused", "errors", "longest write", "time"):
+        table.add_column(name, justify="right")
+    for each in outcomes:
+        errors = each.errors.total() - each.refused
         table.add_row(
             each.name,
-            f"{each.commits:,}",
-            f"{each.reads:,}",
             ", ".join(f"{count} {what}" for what, count in each.faults.most_common()),
-            *(f"{number:,}" for number in (each.failovers, each.failbacks, each.refused)),
-            f"{each.errors.total() - each.refused:,}",
-            *(f"{number:,}" for number in (counts["lost"], counts["doubled"], counts["stale"], other)),
-            f"{each.findings.hidden:,}",
+            *(f"{number:,}" for number in (each.failovers, each.failbacks, each.refused, errors)),
             f"{each.longest:.1f} s",
             f"{each.seconds:.0f} s",
-            "[green]holds[/]" if each.holds else "[red]broken[/]",
         )
     return table
 

@@ -78,10 +78,10 @@ class Replication(Scenario):
         if not self._outages_at or commits < self._outages_at[0]:
             return injector.strike()
         del self._outages_at[0]
-        before = self._observer.failovers
+        self._wait("failback", lambda: not self._observer.failed_over)
         # The primary is away until the other one serves, and a little longer; then it takes over again.
         with injector.outage(self.chance.choice(OUTAGES), sites[0]):
-            self._wait("failover", lambda: self._observer.failovers > before)
+            self._wait("failover", lambda: self._observer.failed_over)
             time.sleep(self.chance.uniform(0.2, 1.5))
         if self.chance.random() < 0.5:
             injector.do("lose", sites[1], 0.1)

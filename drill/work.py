@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -165,8 +166,9 @@ class Worker:
         thread = self._chance.choice(self._chance.choice((self._owns, SHARED, TALKS)))
         if self._chance.random() < 0.02:
             # One that has just begun knows nothing, and reads everything from the stores.
-            async with self._opener() as fresh:
-                await self._look(thread, fresh)
+            with suppress(clew.TransientStorageError):
+                async with self._opener() as fresh:
+                    await self._look(thread, fresh)
         else:
             await self._look(thread)
 

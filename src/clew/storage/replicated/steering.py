@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from clew.clock import Clock
@@ -128,10 +129,15 @@ class Steering:
             return await self._ask()
         loop = asyncio.get_running_loop()
         task = self._asking.get(loop)
-        if task is None:
+        # Awaiting one that is done gives nobody else a turn: if its answer is too old already, that would go on forever.
+        if task is None or task.done():
             task = self._asking[loop] = asyncio.ensure_future(self._ask())
-            task.add_done_callback(lambda _: self._asking.pop(loop, None))
+            task.add_done_callback(partial(self._asked, loop))
         return await asyncio.shield(task)
+
+    def _asked(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+        if self._asking.get(loop) is task:
+            del self._asking[loop]
 
     async def _ask(self) -> None:
         asked = self._clock.monotonic()

@@ -24,6 +24,7 @@ class Proxy(Closing):
     def __init__(self, host: str, port: int) -> None:
         self._target = host, port
         self._connections: set[_Connection] = set()
+        self._connecting: set[asyncio.Future[Streams]] = set()
         self._delay = 0.0
         self._answers_left: int | None = None
         self.connections_made = 0
@@ -102,6 +103,10 @@ class Proxy(Closing):
         assert self._server
         self._server.close()
         await self._cut()
+        connecting = list(self._connecting)
+        for each in connecting:
+            each.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
         await asyncio.gather(*(connection.ended.wait() for connection in list(self._connections)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -110,8 +115,8 @@ class Proxy(Closing):
             writer.transport.abort()
             return
         try:
-            there = await asyncio.open_connection(*self._target)
-        except OSError:
+            there = await self._reach_server()
+        except (OSError, TimeoutError):
             writer.transport.abort()
             return
         connection = _Connection((reader, writer), there)
@@ -122,6 +127,17 @@ class Proxy(Closing):
             connection.cut()
             self._connections.discard(connection)
             connection.ended.set()
+
+    async def _reach_server(self) -> Streams:
+        """A connection to the server. One that is paused takes no more of them at some point: that ends with the proxy."""
+        connecting = asyncio.ensure_future(asyncio.open_connection(*self._target))
+        self._connecting.add(connecting)
+        try:
+            return await connecting
+        except asyncio.CancelledError as error:
+            raise TimeoutError("the proxy was closed") from error
+        finally:
+            self._connecting.discard(connecting)
 
     async def _requests(self, connection: _Connection) -> None:
         with suppress(OSError):
