@@ -48,7 +48,7 @@ class Observer(Closing):
 
     def close(self) -> None:
         self._ended.set()
-        self._thread.join()
+        self._thread.join(_PATIENCE)
         self._checkpointer.release()
 
 

@@ -11,7 +11,8 @@ from drill import __main__ as command
 from drill.scenario import Size
 from drill.scenarios import SCENARIOS, RedisDeletion
 
-SHORT = Size(commits=150, writers=3, pace=15, pause=0.05, outages=1)
+SHORT = Size(commits=150, writers=3, pace=20, pause=0.05, outages=1)
+pytestmark = pytest.mark.timeout(150)
 RUNS = [pytest.param(scenario, id=scenario.name) for runs in SCENARIOS.values() for scenario in runs]
 
 

@@ -50,6 +50,17 @@ def test_both_histories_stay_and_the_newest_of_the_secondary_is_the_head(pair):
     assert parents == {"c1": None, "p1": "c1", "p2": "p1", "s1": "c1", "s2": "s1"}
 
 
+def test_what_was_acknowledged_is_in_the_head_though_the_primary_has_an_older_try_of_it(pair):
+    """Found by the drill: only the primary had it, not acknowledged, and it was made anew from the secondary's head."""
+    older = commit(commit_id="b", checkpoint=checkpoint("b", body=b"without a"), attachments=[attachment("b", "k")])
+    newer = commit(commit_id="b", checkpoint=checkpoint("b", body=b"with a"))
+    process = diverge(pair, [older], [made("a"), newer], chain(1))
+    found = process.page(detail="body").checkpoints
+    assert [(each.checkpoint_id, each.parent_id) for each in found] == [("b", "a"), ("a", "c1"), ("c1", None)]
+    assert found[0].body == b"with a"
+    assert [each.key for each in process.attachments("b")] == ["k"]
+
+
 def test_values_of_both_are_kept_under_numbers_of_their_own(pair):
     first = full_commit()
     ours = commit(values=row(3, 2), checkpoint=checkpoint("p", covers=[(0, 5)]))

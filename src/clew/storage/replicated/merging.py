@@ -171,10 +171,29 @@ class Merging:
             if made is None:
                 return log
             outcome = await self._apply(made)
+            if outcome is not None and outcome.repeated:
+                outcome = await self._corrected(made)
             if outcome is not None:
                 return log.with_values(made, outcome)
             log = None
         raise BusyError(f"thread {entry.thread_id!r} is written to in the primary")
+
+    async def _corrected(self, made: Commit) -> Applied | None:
+        """Put the secondary's checkpoint in the place of the primary's, if that is of a try that was made from another one and
+        never acknowledged: the one that was acknowledged holds what came before it there."""
+        repeated = Applied(basis=None, repeated=True)
+        if made.checkpoint is None:
+            return repeated
+        name = made.checkpoint.namespace, made.checkpoint.checkpoint_id
+        asked = CheckpointQuery(thread_id=made.thread_id, user=ANY_USER, namespace=name[0], checkpoint_id=name[1])
+        found = (await self._into.checkpoints(asked)).checkpoints
+        if not found or found[0].parent_id == made.checkpoint.parent:
+            return repeated
+        kept = await self._attachments(self._into, made.thread_id, name)
+        anew = replace(
+            made, commit_id=new_id(), remove=Removal(checkpoints=(name,)), attachments=(*kept, *made.attachments)
+        )
+        return await self._apply(anew)
 
     async def _log(self, thread_id: str) -> _Log:
         page = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))

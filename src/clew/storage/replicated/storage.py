@@ -197,6 +197,9 @@ class ReplicatedStorage(StorageWrapper):
             outcome = outcomes[number]
             if use.side == "secondary" and isinstance(outcome, PermissionDeniedError):
                 await self._check_whole(store, commit.thread_id)
+                # It may have become whole since.
+                (again,) = await store.apply((commit,))
+                outcome = outcomes[number] = outer(again, use.term) if isinstance(again, Applied) else again
             if isinstance(outcome, LeaseError):
                 outcomes[number] = _lease_lost(commits[number])
         return [outcomes[number] for number in range(len(commits))]
@@ -259,6 +262,7 @@ class ReplicatedStorage(StorageWrapper):
             page = await store.checkpoints(query)
             if page.basis is None and use.side == "secondary":
                 await self._check_whole(store, query.thread_id)
+                page = await store.checkpoints(query)
             return outer(page, use.term)
 
         return await self._serve(ask)
@@ -277,6 +281,7 @@ class ReplicatedStorage(StorageWrapper):
             found = await store.messages(query)
             if not found and use.side == "secondary":
                 await self._check_whole(store, query.thread_id)
+                found = await store.messages(query)
             return found
 
         return await self._serve(ask)

@@ -91,7 +91,10 @@ class Upkeep:
         self.oldest = page.entries[0].at.timestamp() if page.entries else None
         more, left = False, page.count
         self._lower(left if roles.active == "secondary" and both else None)
-        if both and page.count and (self._what is not None or await self._has_turn(serving)):
+        # In sync mode each process brings its own to the secondary. Merging is for one at a time: of two, the slower would
+        # bring back what the faster has seen deleted since.
+        own = self._what is not None and roles.active == "primary"
+        if both and page.count and (own or await self._has_turn(serving)):
             more, left = await self._until_done(roles.active, self._steering.settings.interval / 3)
         self._lower(left if roles.active == "secondary" and both else None)
         if roles.active == "secondary":
