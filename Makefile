@@ -11,6 +11,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The two distributions of Agentflow, and where pyenv keeps Pythons that are new enough for them.
 AGENTFLOW := 10xscale-agentflow 10xgraph
+# Frameworks that the benchmarks measure beside Clew, each in an environment of its own.
+PEERS := langgraph agentflow llmfy openai
 AGENTFLOW_PYTHONS := $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[2-9]*/bin/python)
 ARGS ?=
 PYTHON ?=
@@ -83,16 +85,43 @@ format: .venv/.dev ## format the code and put right what can be put right by its
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: .venv/.dev ## run the benchmarks
+bench: .venv/.dev ## run the benchmarks: Clew beside the raw drivers
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: drill
 drill: .venv/.dev ## kill, pause and cut off real servers while processes write, and see that nothing is lost
 	@$(BIN)/python -m drill $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: .venv/.dev $(PEERS:%=bench-with-%) ## run the benchmarks beside other frameworks' savers, in environments of their own
+	@$(BIN)/python -m bench.peers $(ARGS)
+
+# A peer that can't be installed stops nobody: the reason is kept, and the results name it.
+.PHONY: bench-with-%
+bench-with-%:
+	@place=.venv-bench-$*; needs=bench/requirements/$*.txt; \
+	if [ "$$("$$place/bin/python" -c pass 2>/dev/null && cat "$$place/.ready" 2>/dev/null)" = "$(CURDIR)" ] \
+	    && [ "$$place/.ready" -nt "$$needs" ] && [ "$$place/.ready" -nt pyproject.toml ]; then exit 0; fi; \
+	least=$$(sed -n 's/^# python: //p' "$$needs"); found=; \
+	for python in $(PYTHON) python3.13 python3.12 python3.14 $(AGENTFLOW_PYTHONS) $(BIN)/python; do \
+	    if "$$python" -c "import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < ($$(echo $${least:-3.11} | tr . ,)))" \
+	        2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	rm -rf "$$place"; mkdir "$$place"; \
+	if [ -z "$$found" ]; then \
+	    echo "needs Python $$least or newer, and there is none here" > "$$place/.failed"; exit 0; \
+	fi; \
+	echo "Setting up $$place with $$("$$found" --version) (once)..."; \
+	if "$$found" -m venv "$$place" && "$$place/bin/python" -m pip --disable-pip-version-check -qq install \
+	    -e '.[test]' -r "$$needs" 2> "$$place/.log"; then \
+	    printf '%s\n' '$(CURDIR)' > "$$place/.ready"; \
+	else \
+	    { echo "could not be installed:"; grep ERROR "$$place/.log" || tail -n 3 "$$place/.log"; } > "$$place/.failed"; \
+	fi
+
 .PHONY: clean
 clean: ## take away .venv and everything else that was made
-	rm -rf .venv .venv-agentflow build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-agentflow .venv-bench-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find src tests bench drill -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.

@@ -1,94 +1,143 @@
-"""`python -m bench`: run the benchmarks and print a table for each storage.
+"""`python -m bench`: run the benchmarks, and print a table for each workload on each storage.
 
-`--on sqlite` for one storage, `--only save` for one workload, `--quick` for small sizes, `--json FILE` to keep the figures.
+`--only growing` runs one workload, `--on sqlite` one storage; `--quick` shows that the harness runs, `--full` takes the
+full sizes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import sqlite3
+import asyncio
+import gc
+import importlib.util
+import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from functools import partial
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import clew
-from bench import cached, servers, sqlite
-from bench.figure import Figure, Report
-
-Workload = Callable[[Path, bool, Report], list[Figure]]
-STORAGES: dict[str, tuple[str, Mapping[str, Workload]]] = {
-    "sqlite": ("SQLite, synchronous=FULL, against sqlite3", sqlite.WORKLOADS),
-    "postgres": (
-        "PostgreSQL, fsync on, against asyncpg",
-        {name: partial(servers.run, "postgres", name) for name in servers.WORKLOADS},
-    ),
-    "redis": (
-        "Redis, appendfsync everysec, against redis-py",
-        {name: partial(servers.run, "redis", name) for name in servers.WORKLOADS},
-    ),
-    "cache": (
-        "PostgreSQL with a cache, against PostgreSQL alone",
-        {name: partial(cached.run, name) for name in cached.WORKLOADS},
-    ),
-}
-WORKLOADS = list(sqlite.WORKLOADS)
+from bench import outcome, tables
+from bench.figure import Figure
+from bench.goals import goals_of
+from bench.measure import Measure, Report
+from bench.outcome import Outcome
+from bench.places import STORAGES, Ground
+from bench.targets import OWN, PEERS, PeerError, targets_of
+from bench.workloads import WORKLOADS, Results, Workload
+from bench.workloads.common import Run, Size
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", choices=list(WORKLOADS), nargs="+", default=list(WORKLOADS), help="these workloads")
+    parser.add_argument("--on", choices=STORAGES, nargs="+", default=list(STORAGES), help="these storages")
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes: shows that the harness runs, not how fast Clew is"
+        "--peer", choices=list(PEERS), help="with this peer's targets too, which must be installed here"
     )
-    parser.add_argument("--on", choices=list(STORAGES), help="one storage")
-    parser.add_argument("--only", choices=WORKLOADS, help="one workload")
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
-    arguments = parser.parse_args()
-    console = Console()
-    figures: dict[str, list[Figure]] = {}
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    for storage in [arguments.on] if arguments.on else STORAGES:
-        title, workloads = STORAGES[storage]
-        found = figures.setdefault(storage, [])
-        with tempfile.TemporaryDirectory() as folder, Progress(*columns, console=console, transient=True) as progress:
-            report = partial(_say, progress, progress.add_task(""))
-            for name in [each for each in workloads if arguments.only in (None, each)]:
-                place = Path(folder) / name
-                place.mkdir()
-                found += workloads[name](place, arguments.quick, report)
-        console.print(_table(title, found))
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, not how fast anything is")
+    size.add_argument("--full", action="store_true", help="full sizes: a million checkpoints, and longer rounds")
+    parser.add_argument("--json", type=Path, help="write the results to this file too")
+    chosen = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    outcomes: list[Outcome] = []
+    servers: dict[str, str] = {}
+    on = [each for each in chosen.on if chosen.peer is None or targets_of(PEERS[chosen.peer], each)]
+    pairs = [(name, storage) for name in chosen.only for storage in on if storage in WORKLOADS[name].storages]
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(pairs))
+        for name, storage in pairs:
+
+            def say(text: str, place: str = f"{name}, {storage}: ") -> None:
+                progress.update(task, description=place + text)
+
+            made: Size = "tiny" if chosen.quick else "full" if chosen.full else "usual"
+            found, versions = measured(name, storage, size=made, peer=chosen.peer, report=say)
+            servers |= versions
+            outcomes.append(found)
+            progress.advance(task)
+            _print(progress.console, found)
+            if chosen.json:
+                outcome.write(chosen.json, {}, outcomes)
+    about = outcome.about(servers)
+    console.print(*[f"{key} {value}" for part in about.values() for key, value in part.items()], sep=", ")
     console.print(
-        f"clew {clew.__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.machine()}; "
-        "medians of calls taken in turn, ± the distance of the quartiles"
+        "Medians of calls taken in turn, ± the distance of the quartiles; in brackets, against the raw driver."
     )
-    if arguments.json:
-        kept = {
-            storage: [asdict(figure) | {"holds": figure.holds} for figure in found]
-            for storage, found in figures.items()
-        }
-        arguments.json.write_text(json.dumps(kept, indent=2) + "\n")
+    if chosen.json:
+        outcome.write(chosen.json, about, outcomes)
     return 0
 
 
-def _say(progress: Progress, task: TaskID, text: str) -> None:
-    progress.update(task, description=text)
+def measured(
+    name: str, storage: str, *, size: Size, report: Report, peer: str | None = None
+) -> tuple[Outcome, dict[str, str]]:
+    """One workload on one storage, and the versions of the servers that it ran on."""
+    begun = time.monotonic()
+    workload = WORKLOADS[name]
+    environment = peer or "clew"
+    if workload.needs and importlib.util.find_spec(workload.needs) is None:
+        left_out = [("all", name, f"{workload.needs} is not installed here")]
+        return Outcome(workload=name, storage=storage, environment=environment, left_out=left_out), {}
+    failed: list[PeerError] = []
+    while True:
+        # What the runs before left behind is not this one's to collect.
+        gc.collect()
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                run, results, versions = asyncio.run(_go(workload, storage, Path(folder), size, report, peer, failed))
+            break
+        except PeerError as error:
+            failed.append(error)
+    measures = [each for each in results if isinstance(each, Measure)]
+    figures = [each for each in results if isinstance(each, Figure)]
+    found = Outcome(
+        workload=name,
+        storage=storage,
+        environment=environment,
+        measures=measures,
+        figures=[*figures, *goals_of(name, storage, measures)],
+        left_out=[*run.left_out, *[(each.target, each.what, str(each)) for each in failed]],
+        code=run.code,
+        seconds=time.monotonic() - begun,
+        load=os.getloadavg()[0],
+    )
+    return found, versions
 
 
-def _table(title: str, figures: list[Figure]) -> Table:
-    table = Table("what", "measured", "goal", "holds", "how", title=f"Clew on {title}")
-    for figure in figures:
-        goal = f"{'≥' if figure.at_least else '≤'} {figure.bound:g}{figure.unit}"
-        mark = "[green]yes[/]" if figure.holds else "[red]no[/]"
-        table.add_row(figure.name, f"{figure.value:,.2f}{figure.unit}", goal, mark, figure.how)
-    return table
+async def _go(
+    workload: Workload,
+    storage: str,
+    folder: Path,
+    size: Size,
+    report: Report,
+    peer: str | None,
+    failed: Sequence[PeerError],
+) -> tuple[Run, Results, dict[str, str]]:
+    """Run a workload with all targets but those that failed in it."""
+    places = (*OWN.values(), *(PEERS[peer] if peer else ()))
+    without = {each.target for each in failed}
+    targets = [each for each in targets_of(places, storage) if each.name not in without]
+    ground = Ground(folder, upkeep=workload.upkeep)
+    run = Run(storage=storage, size=size, ground=ground, report=report, targets=targets, peers=peer is not None)
+    try:
+        return run, await workload.run(run), ground.versions
+    finally:
+        await ground.close()
+
+
+def _print(console: Console, found: Outcome) -> None:
+    if found.measures:
+        console.print(tables.measures(found))
+    if found.figures:
+        console.print(tables.goals(found))
+    for target, what, why in found.left_out:
+        console.print(f"Left out: {target}, {what}: {why}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""What a workload gives: figures, each with its bound."""
+"""A figure with a goal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-Report = Callable[[str], None]
-"""Told what is going on, for a progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured figure, what it must not pass (or must reach), and how it was arrived at."""
+    """One figure, what it must not pass (or must reach), and how it was arrived at."""
 
     name: str
     value: float
@@ -23,3 +19,11 @@ class Figure:
     @property
     def holds(self) -> bool:
         return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+    @property
+    def measured(self) -> str:
+        return f"{self.value:,.2f}{self.unit}" if self.value >= 0.1 else f"{self.value:.2g}{self.unit}"
+
+    @property
+    def goal(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.bound:g}{self.unit}"

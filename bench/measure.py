@@ -2,55 +2,68 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+Report = Callable[[str], None]
+"""Told what is going on, for a progress bar."""
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The median of some repetitions in seconds, and how far the quartiles are apart, relative to it."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """What was measured of one target: the median of some repetitions, and how far the quartiles are apart, relative to it."""
+
+    what: str
+    unit: str
+    target: str
     median: float
     spread: float
+    count: int
 
-    def __str__(self) -> str:
-        return f"{self.median * 1e3:.3f} ms ±{self.spread:.0%}"
+    @classmethod
+    def of(cls, what: str, unit: str, target: str, values: list[float]) -> Measure:
+        median = statistics.median(values)
+        low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (median, median, median)
+        spread = (high - low) / median if median else 0.0
+        return cls(what=what, unit=unit, target=target, median=median, spread=spread, count=len(values))
+
+    @classmethod
+    def times(cls, what: str, taken: Mapping[str, list[float]]) -> list[Measure]:
+        """Seconds of several targets, as milliseconds."""
+        return [
+            cls.of(what, "ms", target, [each * 1e3 for each in values]) for target, values in taken.items() if values
+        ]
 
 
-def in_turn(calls: Mapping[str, Callable[[int], object]], *, rounds: int, warm_up: int = 3) -> dict[str, Timing]:
-    """Time each of `calls`, one after the other in every round, so that a noisy machine is noisy for all of them."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    gc.collect()
+Call = Callable[[int], Awaitable[object]]
+
+
+async def in_turn(
+    calls: Mapping[str, Call], *, rounds: int, warm_up: int = 0, computed: dict[str, list[float]] | None = None
+) -> dict[str, list[float]]:
+    """Seconds that each of `calls` took, one after the other in every round, so that a noisy machine is noisy for all.
+
+    `computed` gets the seconds that this process itself was busy, which a busy machine blurs least.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    busy: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + warm_up):
         for name, call in calls.items():
-            begun = time.perf_counter()
-            call(number)
-            taken = time.perf_counter() - begun
-            if number >= warm_up:
-                times[name].append(taken)
-    return {name: _timing(taken) for name, taken in times.items()}
-
-
-async def in_turn_async(
-    calls: Mapping[str, Callable[[int], Awaitable[object]]], *, rounds: int, warm_up: int = 3
-) -> dict[str, Timing]:
-    """The same for calls that are awaited."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    gc.collect()
-    for number in range(rounds + warm_up):
-        for name, call in calls.items():
+            before = time.process_time()
             begun = time.perf_counter()
             await call(number)
-            taken = time.perf_counter() - begun
+            seconds = time.perf_counter() - begun
             if number >= warm_up:
-                times[name].append(taken)
-    return {name: _timing(taken) for name, taken in times.items()}
+                taken[name].append(seconds)
+                busy[name].append(time.process_time() - before)
+    if computed is not None:
+        computed |= busy
+    return taken
 
 
-def _timing(taken: list[float]) -> Timing:
-    median = statistics.median(taken)
-    low, _, high = statistics.quantiles(taken, n=4)
-    return Timing(median, (high - low) / median)
+def quantile(values: list[float], part: float) -> float:
+    """The value that `part` of `values` are below."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]

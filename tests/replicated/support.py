@@ -16,10 +16,9 @@ from clew.model.commit import Applied, Commit
 from clew.model.records import Range, ThreadRecord, ValueRow
 from clew.model.status import Status
 from clew.storage.memory import MemoryStorage
-from clew.storage.protocol import Storage
+from clew.storage.protocol import RESERVED, Storage
 from clew.storage.replicated import ReplicatedStorage
 from clew.storage.replicated.failover import State
-from clew.storage.replicated.roles import RESERVED
 from clew.testing import FaultyStorage
 from clew.testing.driver import DrivenStorage, InlineStorage
 from clew.testing.faults import Plan

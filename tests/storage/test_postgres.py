@@ -24,7 +24,8 @@ from clew.storage.postgres import PgStorage
 from clew.storage.postgres.batching import BATCH
 from clew.storage.postgres.schema import INDEXED_FROM
 from clew.storage.postgres.texts import escaped, pattern, unescaped
-from clew.storage.protocol import StaleBasisError
+from clew.storage.postgres.users import UserColumn
+from clew.storage.protocol import RESERVED, StaleBasisError
 from clew.testing.build import NOON, attachment, checkpoint, commit, deletion, later, message, row
 from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_postgres
@@ -403,6 +404,16 @@ def test_the_messages_of_large_threads_are_in_the_trigram_index_where_there_is_o
     store.apply(commit(messages=[message(f"m{number}", text) for number, text in enumerate(texts)]))
     for needle in ("ccc", "number 11", "r 1", "%", "c"):
         assert store.message_ids(search=needle) == [f"m{n}" for n, text in enumerate(texts) if needle in text]
+
+
+@pytest.mark.parametrize("user_id_type", ["string", "int", "bigint"])
+def test_the_user_that_replication_keeps_for_itself_fits_every_owner_column(user_id_type):
+    column = UserColumn(user_id_type)
+    stored = column.stored(RESERVED)
+    assert column.read(stored) == RESERVED
+    if not column.takes_any:
+        with pytest.raises(ConfigError):
+            column.stored(str(stored))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ class CleanupMethods(Sweeping):
         Without `policy`, the checkpointer's own (`retention=`) counts. A thread that has a policy of its own (`aput_retention`)
         goes by that, unless `config` names it and `policy` is given. Checkpoints in `keep`, by namespace and id, stay in
         any case. With `dry_run` nothing is removed; the report says what would be. `progress` counts checkpoints looked at.
+        A cleanup of all threads also gives the space back to the system.
         """
         general = self._retention if policy is None else policy
         if not isinstance(general, RetentionPolicy):
@@ -75,7 +76,8 @@ class CleanupMethods(Sweeping):
 
         await _side_by_side(self._thread_pages(config), clean)
         sweep.looked_at(sweep.total - sweep.done)
-        if sweep.removed["checkpoints"] and not dry_run:
+        if config is None and sweep.removed["checkpoints"] and not dry_run:
+            # It goes over the whole store: too much for one thread's sake.
             await self._try(self._storage.reclaim)
         return CleanupReport(**sweep.removed, dry_run=dry_run)
 

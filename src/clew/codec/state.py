@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +21,20 @@ from clew.codec.registry import Registry
 from clew.codec.rows import OpenRows
 from clew.errors import StateTooLargeError
 from clew.model.records import Basis, Range, ValueRow
+
+
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Put the garbage collector off: nothing of what is decoded is garbage, and its thousands of objects would set it going
+    again and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Encoded(Struct, frozen=True, kw_only=True):
@@ -116,11 +132,13 @@ class StateCodec:
 
     def decode(self, body: bytes, rows: OpenRows) -> Any:
         """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""
-        return Decoding(self._packer, rows).decode(unseal(body))
+        with _collecting_later():
+            return Decoding(self._packer, rows).decode(unseal(body))
 
     def decode_with_memo(self, body: bytes, rows: OpenRows, known: Memo | None = None) -> tuple[Any, Memo | None]:
         """The same, and what makes the next save of this state cheap. What `known` remembers needs no rows."""
-        return Decoding(self._packer, rows).decode_with_memo(unseal(body), known)
+        with _collecting_later():
+            return Decoding(self._packer, rows).decode_with_memo(unseal(body), known)
 
     def pack(self, obj: Any, *, name: str) -> bytes:
         """A small record, such as metadata, as one frame."""

@@ -52,7 +52,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from clew.errors import ClewError, ConflictError
 from clew.model.commit import Applied, Commit
@@ -73,6 +73,10 @@ from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, Mess
 
 RECEIPTS_KEPT = 256
 """How many of a thread's commits without a checkpoint are recognised if they come again."""
+
+
+RESERVED: Final = "clew:replication"
+"""The thread and the user that replication keeps for itself. Every storage takes it as a user, whatever others it takes."""
 
 
 class StaleBasisError(ConflictError):

@@ -27,6 +27,7 @@ from clew.model.records import (
     JournalEntry,
     LeaseRecord,
     MessageRecord,
+    Range,
     ThreadRecord,
     ValueRow,
 )
@@ -156,6 +157,12 @@ def _arguments(count: int) -> str:
     return ", ".join(f"${number}" for number in range(1, count + 1))
 
 
+def _ranges(covers: str) -> tuple[Range, ...]:
+    """Ranges from an array of numbers as PostgreSQL writes it."""
+    numbers = [int(number) for number in covers[1:-1].split(",")] if covers != "{}" else []
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
 def checkpoint_page(rows: list[Row]) -> CheckpointPage:
     if not rows:
         return CheckpointPage(basis=None)
@@ -179,7 +186,7 @@ def checkpoint_page(rows: list[Row]) -> CheckpointPage:
                     size=n4,
                     metadata=b1,
                     body=b2,
-                    covers=tuple(zip(covers[::2], covers[1::2], strict=True)),
+                    covers=_ranges(covers),
                 )
             )
         else:

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from clew.errors import ConfigError
 from clew.model.config import ANY_USER, User
 from clew.storage.postgres.texts import escaped, unescaped
+from clew.storage.protocol import RESERVED
 
 UserIdType = Literal["string", "int", "bigint"]
 _COLUMNS = {"string": "text", "int": "integer", "bigint": "bigint"}
@@ -26,6 +27,8 @@ class UserColumn:
         self.definition = 'text COLLATE "C"' if user_id_type == "string" else self.sql_type
         self._bits = _BITS.get(user_id_type)
         self.takes_any = self._bits is None
+        self._least = -(1 << self._bits) if self._bits is not None else 0
+        """The one number that stands for Clew itself."""
 
     def stored(self, user: User) -> str | int | None:
         """The column's value for `user` (none for `ANY_USER`). Raises ConfigError for what the column can't hold."""
@@ -33,12 +36,14 @@ class UserColumn:
             return None
         if self._bits is None:
             return escaped(user)
+        if user == RESERVED:
+            return self._least
         try:
             number = int(user)
         except ValueError:
             number = None
         # Only the plain digits: "007" and "7" would be one user here, and two elsewhere.
-        if number is None or str(number) != user or not -(1 << self._bits) <= number < 1 << self._bits:
+        if number is None or str(number) != user or not self._least < number < -self._least:
             message = f"user_id {user!r:.60} is not a number that fits the owner column ({self.sql_type})"
             raise ConfigError(f"{message}; use such user ids, or user_id_type='string'", user=user)
         return number
@@ -47,4 +52,6 @@ class UserColumn:
         """The user id that `stored` was given."""
         if stored is None:
             return None
+        if stored == self._least and not self.takes_any:
+            return RESERVED
         return unescaped(stored) if isinstance(stored, str) else str(stored)

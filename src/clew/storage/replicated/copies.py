@@ -17,9 +17,9 @@ from clew.model.queries import JournalQuery, ThreadQuery
 from clew.model.records import Basis, JournalEntry, Range, ValueRow
 from clew.storage.copying import Content, fields_of, parts, read_content
 from clew.storage.packing import union
-from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.protocol import RESERVED, StaleBasisError, Storage
 from clew.storage.replicated.packing import COPY
-from clew.storage.replicated.roles import LONG_AGO, RESERVED
+from clew.storage.replicated.roles import LONG_AGO
 
 Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
 """Makes rows lie side by side up to a number (`clew.codec.rows.unbroken`): what rows hold is the codec's business."""

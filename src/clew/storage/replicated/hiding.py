@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from clew.model.queries import StorageStats
 from clew.model.records import ThreadRecord
-from clew.storage.replicated.roles import RESERVED
+from clew.storage.protocol import RESERVED
 
 
 def without_reserved(found: Sequence[ThreadRecord]) -> list[ThreadRecord]:

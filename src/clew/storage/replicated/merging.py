@@ -23,10 +23,9 @@ from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, T
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, Range, ThreadRecord, ValueRow
 from clew.storage.checks import adds
 from clew.storage.copying import again, read_content
-from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.protocol import RESERVED, StaleBasisError, Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_commits, copy_thread, waiting, write_all
 from clew.storage.replicated.packing import COPY, unpack
-from clew.storage.replicated.roles import RESERVED
 
 _log = logging.getLogger("clew.replication")
 _TRIES: Final = 20

@@ -7,10 +7,9 @@ from clew.model.queries import ThreadQuery
 from clew.model.reports import Progress, ResyncReport
 from clew.storage.copying import read_content, same_content
 from clew.storage.offload import pause
-from clew.storage.protocol import Storage
+from clew.storage.protocol import RESERVED, Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
 from clew.storage.replicated.failover import Side
-from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import Shipping
 
 _PAGE = 500

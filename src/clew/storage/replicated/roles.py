@@ -18,14 +18,12 @@ from clew.model.commit import After, Applied, Commit, ThreadFields
 from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery
 from clew.model.records import AttachmentRecord
-from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.protocol import RESERVED, StaleBasisError, Storage
 from clew.storage.replicated.failover import Roles
 
-RESERVED: Final = "clew:replication"
-"""The thread that holds the roles, and the user who owns it: nobody is called so, and nobody else finds it. Threads that are
-not whole yet belong to this user too."""
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Its time: it is the last one in every list."""
+# The thread that holds the roles belongs to a user whom nobody is called like; so do threads that are not whole yet.
 _FIELDS: Final = ThreadFields(text="", data=b"", run_id=None, user_id=RESERVED)
 _QUERY: Final = AttachmentQuery(thread_id=RESERVED, user=ANY_USER, checkpoint_id="roles")
 

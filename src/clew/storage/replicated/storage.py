@@ -31,14 +31,13 @@ from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, Mess
 from clew.model.reports import Progress, ResyncReport
 from clew.model.status import Status
 from clew.storage.offload import pause
-from clew.storage.protocol import Capabilities, Storage
+from clew.storage.protocol import RESERVED, Capabilities, Storage
 from clew.storage.replicated.copies import BusyError, Unbroken
 from clew.storage.replicated.failover import Settings, Silent, Use
 from clew.storage.replicated.hiding import without_reserved, without_reserved_stats
 from clew.storage.replicated.merging import Rebase
 from clew.storage.replicated.packing import pack
 from clew.storage.replicated.resyncing import Resyncing
-from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import Shipping
 from clew.storage.replicated.steering import Steering
 from clew.storage.replicated.syncing import Syncing

@@ -10,10 +10,9 @@ from clew.errors import ClewError, StorageError
 from clew.ids import new_id
 from clew.model.config import ANY_USER
 from clew.model.queries import JournalQuery
-from clew.storage.protocol import Storage
+from clew.storage.protocol import RESERVED, Storage
 from clew.storage.replicated.copies import BusyError
 from clew.storage.replicated.failover import NEARLY, Ask, Change, Finish, Rest, Roles, Side, Silent
-from clew.storage.replicated.roles import RESERVED
 from clew.storage.replicated.shipping import PAGE, Shipping, What
 from clew.storage.replicated.steering import Steering
 

@@ -1,5 +1,6 @@
 -- Every query: one statement, and so one view of the store. Each finds its rows by an index, in the order that it gives them in.
 
+-- `covers` as text: the driver would look up what an array is, once for each connection, which takes longer than the load.
 -- name: checkpoints
 WITH thread AS MATERIALIZED (
     SELECT incarnation, epoch, next_value FROM @schema.threads
@@ -12,10 +13,10 @@ WITH thread AS MATERIALIZED (
     ) AS c
 )
 SELECT 0 AS kind, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
-    NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL::bigint[] AS covers
+    NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
 FROM thread
 UNION ALL
-SELECT 1, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body, covers
+SELECT 1, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body, covers::text
 FROM page
 
 -- name: with_values

@@ -1,0 +1,132 @@
+"""`python -m bench.publish`: draw the charts, and put the tables into docs/benchmarks.md, from the results in bench/results/.
+
+`make bench ARGS="--json bench/results/clew.json"` and `make bench-peers ARGS="--json bench/results/peers.json"` write those.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import outcome, tables
+from bench.charts import chart
+from bench.measure import Measure
+from bench.outcome import Outcome
+from bench.places import TITLES
+from bench.workloads import WORKLOADS
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "bench" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURES = ROOT / "docs" / "benchmarks"
+TURN = re.compile(r"turn (\d+)$")
+
+
+def main() -> int:
+    about, own = outcome.read(RESULTS / "clew.json")
+    peers_about, beside = outcome.read(RESULTS / "peers.json")
+    PICTURES.mkdir(exist_ok=True)
+    for name, picture in pictures([*own, *beside]).items():
+        (PICTURES / name).write_text(picture)
+    text = PAGE.read_text()
+    for name, lines in {
+        "machine": machine(about, peers_about, [*own, *beside]),
+        # What a commit holds is the same on every storage: once is enough.
+        "goals": tables.markdown_goals(
+            [*[each for each in own if (each.workload != "shapes" or each.storage == "memory")], *map(_ahead, beside)]
+        ),
+        "own": sections(own),
+        "peers": sections(beside),
+        "left out": left_out(beside),
+    }.items():
+        text = put(text, name, lines)
+    PAGE.write_text(text)
+    return 0
+
+
+def put(text: str, name: str, lines: Sequence[str]) -> str:
+    """`text` with `lines` between the marks for `name`."""
+    begin, end = f"<!-- {name}: made by bench/publish.py -->", f"<!-- end of {name} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"docs/benchmarks.md has no place for {name}")
+    return "\n".join([before + begin, *lines, end + after])
+
+
+def machine(about: Mapping[str, Any], peers: Mapping[str, Any], outcomes: Sequence[Outcome]) -> list[str]:
+    versions = {**peers["versions"], **about["versions"]}
+    told = about["machine"]
+    loads = [each.load for each in outcomes if each.measures]
+    return [
+        f"The machine: {told['cores']} cores ({told['processor']}), {told['system']}, an fsync takes {told['fsync']}.",
+        f"Its load was {min(loads):.1f} to {max(loads):.1f} during the runs (a run by itself makes 1 to 2):",
+        "what is more was other work, which slows everything down and widens the spread.",
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+    ]
+
+
+def sections(outcomes: Iterable[Outcome]) -> list[str]:
+    """The measures: a heading for each workload, a table for each storage and environment."""
+    lines: list[str] = []
+    for name, workload in WORKLOADS.items():
+        found = [each for each in outcomes if each.workload == name and each.measures]
+        if found:
+            lines += ["", f"### {workload.title}"]
+        for each in found:
+            beside = "" if each.environment == "clew" else f", beside {each.environment}"
+            lines += ["", f"{TITLES[each.storage]}{beside} (the machine's load was {each.load:.1f}):", ""]
+            lines += tables.markdown_measures(each)
+    return lines
+
+
+def left_out(outcomes: Iterable[Outcome]) -> list[str]:
+    found = {
+        (each.environment, target, what, why): each.storage for each in outcomes for target, what, why in each.left_out
+    }
+    return ["", *[f"- {target}: {what}: {why}." for _, target, what, why in found]]
+
+
+def _ahead(beside: Outcome) -> Outcome:
+    """Of a peer's run, the goals that are about peers."""
+    own = {"raw", "clew", "clew update", "encoding", "conversation"}
+    peers = {each.target for each in beside.measures} - own
+    figures = [each for each in beside.figures if any(f" {peer}" in each.name for peer in peers)]
+    return Outcome(workload=beside.workload, storage=beside.storage, environment=beside.environment, figures=figures)
+
+
+def pictures(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """For each storage, what a save takes and what is stored, over the turns of a conversation that grows."""
+    made = {}
+    for storage, title in TITLES.items():
+        found = [each for each in outcomes if each.workload == "growing" and each.storage == storage]
+        for what, unit, name in (("save, ", "ms", "save"), ("stored, ", "B", "stored")):
+            lines = _lines(found, what)
+            if lines:
+                told = "milliseconds of one save" if unit == "ms" else "bytes stored"
+                made[f"{storage}-{name}.svg"] = chart(f"{told}: {title}", unit, lines)
+    return made
+
+
+def _lines(outcomes: Iterable[Outcome], what: str) -> dict[str, list[tuple[float, float]]]:
+    """The line of each target, from the first run in which it was measured: Clew's and the raw driver's are from their own."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for each in outcomes:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for measure in each.measures:
+            turn = TURN.search(measure.what)
+            if turn and measure.what.startswith(what) and _shows(measure):
+                found.setdefault(measure.target, []).append((float(turn[1]), measure.median))
+        lines = {**found, **lines}
+    return dict(sorted(lines.items()))
+
+
+def _shows(measure: Measure) -> bool:
+    return measure.target != "encoding" and measure.median > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Clew, on each of its storages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import clew
+from bench.places import STORAGES
+from bench.targets.protocol import State, Target
+from clew.clock import SystemClock
+from clew.model.commit import Applied, Commit
+from clew.storage.wrapper import StorageWrapper
+
+
+class Clew(Target):
+    """`aput_state`: the whole state each time, encoded and compared in full."""
+
+    name = "clew"
+    storages = STORAGES
+
+    async def open(self) -> None:
+        self.checkpointer = clew.connect(self.place.url, **self.options())
+        await self.checkpointer.asetup()
+
+    def options(self) -> dict[str, Any]:
+        return {}
+
+    async def close(self) -> None:
+        await self.checkpointer.arelease()
+
+    @property
+    def engine(self) -> object:
+        return self.checkpointer
+
+    async def save(self, thread: str, state: State, new: Sequence[Any]) -> None:
+        await self.checkpointer.aput_state(thread, state)
+
+    async def load(self, thread: str) -> Any:
+        return await self.checkpointer.aget_state(thread)
+
+    async def list(self, thread: str, limit: int) -> int:
+        return len(await self.checkpointer.alist_checkpoints(thread, limit=limit))
+
+    async def compact(self) -> None:
+        await self.checkpointer.acompact()
+
+
+class ClewUpdate(Clew):
+    """`aupdate_state`: what is new only."""
+
+    name = "clew update"
+
+    async def save(self, thread: str, state: State, new: Sequence[Any]) -> None:
+        await self.checkpointer.aupdate_state(thread, append={"messages": new})
+
+
+class Weighing(StorageWrapper):
+    """Adds up how large the commits are: bodies, values, digests."""
+
+    sent = 0
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | clew.ClewError]:
+        for commit in commits:
+            if commit.checkpoint is not None:
+                row = commit.values
+                self.sent += len(commit.checkpoint.body) + (len(row.data) + len(row.digests) if row is not None else 0)
+        return await super().apply(commits)
+
+
+class WeighedClew(Clew):
+    """Clew, with its commits weighed."""
+
+    async def open(self) -> None:
+        await super().open()
+        self.weighing = Weighing(self.checkpointer._storage)
+        self.checkpointer._storage = self.weighing
+
+
+class PassingClock(SystemClock):
+    """Half a second passes between any two commits, as if the threads had been active over days."""
+
+    def __init__(self) -> None:
+        self._now = super().now()
+
+    def now(self) -> datetime:
+        self._now += timedelta(seconds=0.5)
+        return self._now
+
+
+class OwnedClew(Clew):
+    """Clew with all threads of one user, active over days, their messages in the searchable record."""
+
+    def options(self) -> dict[str, Any]:
+        return {"clock": PassingClock()}
+
+    def message(self, plain: dict[str, Any]) -> Any:
+        return {"message_id": plain["id"], **{name: value for name, value in plain.items() if name != "id"}}
+
+    def config(self, thread: str) -> dict[str, str]:
+        return {"thread_id": thread, "user_id": "ana"}
+
+    async def save(self, thread: str, state: State, new: Sequence[Any]) -> None:
+        await self.checkpointer.aput_checkpoint(self.config(thread), state, messages=new)
+
+    async def load(self, thread: str) -> Any:
+        return await self.checkpointer.aget_state(self.config(thread))
+
+    async def list(self, thread: str, limit: int) -> int:
+        return len(await self.checkpointer.alist_checkpoints(self.config(thread), limit=limit))
+
+    async def newest(self, limit: int) -> int:
+        return len(await self.checkpointer.alist_threads({"user_id": "ana"}, limit=limit))
+
+    async def search(self, thread: str, text: str) -> int:
+        return len(await self.checkpointer.alist_messages(self.config(thread), search=text))
+
+    async def search_threads(self, text: str) -> int:
+        return len(await self.checkpointer.alist_threads({"user_id": "ana"}, search=text))
+
+    async def cleanup(self, thread: str) -> int:
+        policy = clew.RetentionPolicy(max_history=2)
+        return (await self.checkpointer.acleanup(policy, config=self.config(thread))).checkpoints
+
+
+STATE = (Clew,)
+UPDATE = (ClewUpdate,)

@@ -1,0 +1,47 @@
+"""Every workload by its name, what it is, and on which storages it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from bench.places import STORAGES
+from bench.workloads import cached, cleanup, graph, growing, long, readers, savers, shapes, threads
+from bench.workloads.common import Results, Run
+
+__all__ = ["WORKLOADS", "Results", "Run", "Workload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload. `upkeep`: the server's own upkeep has the share that it has in life."""
+
+    title: str
+    run: Callable[[Run], Awaitable[Results]]
+    storages: tuple[str, ...] = STORAGES
+    needs: str | None = None
+    """A package without which it can't run."""
+    upkeep: bool = False
+    beside_peers: bool = True
+    """Whether a peer could do it."""
+
+
+WORKLOADS = {
+    "growing": Workload("W1: a conversation that grows, saved every turn", growing.run, upkeep=True),
+    "savers": Workload("W2: 64 conversations at once", savers.run),
+    "readers": Workload("W3: 64 readers at once over 200 threads of 100 messages", readers.run),
+    "graph": Workload(
+        "W4: the same LangGraph graph with each saver",
+        graph.run,
+        ("memory", "sqlite", "postgres"),
+        needs="langgraph",
+        upkeep=True,
+    ),
+    "threads": Workload("W5: few threads and many", threads.run, ("sqlite", "postgres", "redis")),
+    "shapes": Workload("W6: states that change in other ways", shapes.run),
+    "long": Workload("W7: 10,000 messages in one thread", long.run),
+    "cleanup": Workload(
+        "a cleanup of old checkpoints", cleanup.run, ("sqlite", "postgres", "redis"), beside_peers=False
+    ),
+    "cached": Workload("PostgreSQL with a cache before it, and without", cached.run, ("postgres",), beside_peers=False),
+}
