@@ -88,6 +88,22 @@ def test_messages_attachments_and_fields_are_taken_over(pair):
     assert process.known().updated_at == later(9)
 
 
+def said(name):
+    return commit(commit_id=name, messages=[message(name)])
+
+
+def test_messages_stand_in_the_order_in_which_they_were_acknowledged(pair):
+    """Found by the drill: a try that was never acknowledged had reached the primary before what came before it."""
+    process = diverge(pair, [said("b"), said("p")], [said("a"), said("b"), said("c")], [full_commit()])
+    assert process.message_ids() == ["m1", "p", "a", "b", "c"]
+
+
+def test_a_removed_message_does_not_come_back_though_the_primary_has_an_older_try_of_it(pair):
+    gone = commit(commit_id="gone", remove=Removal(messages=("b",)))
+    process = diverge(pair, [said("b"), gone], [said("a"), said("b"), gone, said("c")], [full_commit()])
+    assert process.message_ids() == ["m1", "a", "c"]
+
+
 def test_a_retry_that_reached_both_stores_is_there_once_and_is_the_head(pair):
     again = made("x")
     process = diverge(pair, [again], [made("s1"), again], chain(1))

@@ -31,6 +31,7 @@ _log = logging.getLogger("clew.replication")
 _TRIES: Final = 20
 _SESSION: Final = 100
 """How many entries of a thread are merged in one go: other threads, and the health check, are to have their turn."""
+_REPEATED: Final = Applied(basis=None, repeated=True)
 _DIGEST: Final = 16
 _NO_DIGEST: Final = bytes(_DIGEST)
 
@@ -76,7 +77,8 @@ class Merging:
         self._unbroken = unbroken
 
     async def thread(self, thread_id: str, *, serving: bool) -> None:
-        """Take over all entries of the thread. `serving`: the secondary's head is to be the primary's, whoever came first."""
+        """Take over all entries of the thread. `serving`: the secondary's order and head are to be the primary's, whoever came
+        first."""
         entries = await waiting(self._from, thread_id, _SESSION + 1)
         gone = await self._deleted(thread_id)
         void = [entry for entry in entries if entry.incarnation in gone]
@@ -103,7 +105,7 @@ class Merging:
         for entry in entries[:_SESSION]:
             commit = unpack(entry) if entry.data != COPY else None
             if commit is not None:
-                log = await self._merge(entry, commit, log)
+                log = await self._merge(entry, commit, log, serving=serving)
                 if commit.checkpoint is not None:
                     touched.add(commit.checkpoint.namespace)
         await self._from.trim(entries[:_SESSION])
@@ -162,7 +164,7 @@ class Merging:
         )
         await self._apply(marker)
 
-    async def _merge(self, entry: JournalEntry, commit: Commit, log: _Log | None) -> _Log | None:
+    async def _merge(self, entry: JournalEntry, commit: Commit, log: _Log | None, *, serving: bool) -> _Log | None:
         """Apply the commit on top of what the primary has; what is known of the primary's values then, if that is known."""
         for _ in range(_TRIES):
             if log is None:
@@ -171,29 +173,34 @@ class Merging:
             if made is None:
                 return log
             outcome = await self._apply(made)
-            if outcome is not None and outcome.repeated:
-                outcome = await self._corrected(made)
-            if outcome is not None:
+            if outcome is not None and not outcome.repeated:
                 return log.with_values(made, outcome)
+            if outcome is not None and (not serving or await self._corrected(made) is not None):
+                return None
             log = None
         raise BusyError(f"thread {entry.thread_id!r} is written to in the primary")
 
     async def _corrected(self, made: Commit) -> Applied | None:
-        """Put the secondary's checkpoint in the place of the primary's, if that is of a try that was made from another one and
-        never acknowledged: the one that was acknowledged holds what came before it there."""
-        repeated = Applied(basis=None, repeated=True)
-        if made.checkpoint is None:
-            return repeated
-        name = made.checkpoint.namespace, made.checkpoint.checkpoint_id
-        asked = CheckpointQuery(thread_id=made.thread_id, user=ANY_USER, namespace=name[0], checkpoint_id=name[1])
-        found = (await self._into.checkpoints(asked)).checkpoints
-        if not found or found[0].parent_id == made.checkpoint.parent:
-            return repeated
-        kept = await self._attachments(self._into, made.thread_id, name)
-        anew = replace(
-            made, commit_id=new_id(), remove=Removal(checkpoints=(name,)), attachments=(*kept, *made.attachments)
-        )
-        return await self._apply(anew)
+        """Apply again what the primary had already, of a try that was never acknowledged or a merge that was cut short: the
+        secondary's order counts. Its messages go to the end, and its checkpoint takes the place of one with another parent."""
+        removal = made.remove or Removal()
+        if removal.thread:
+            return _REPEATED
+        said = tuple(each.message_id for each in made.messages)
+        removal = replace(removal, messages=(*removal.messages, *said))
+        if made.checkpoint is not None:
+            name = made.checkpoint.namespace, made.checkpoint.checkpoint_id
+            asked = CheckpointQuery(thread_id=made.thread_id, user=ANY_USER, namespace=name[0], checkpoint_id=name[1])
+            found = (await self._into.checkpoints(asked)).checkpoints
+            if found and found[0].parent_id == made.checkpoint.parent:
+                made = replace(made, checkpoint=None, values=None, attachments=())
+            elif found:
+                kept = await self._attachments(self._into, made.thread_id, name)
+                removal = replace(removal, checkpoints=(*removal.checkpoints, name))
+                made = replace(made, attachments=(*kept, *made.attachments))
+        if removal == Removal() and not adds(replace(made, thread=None)):
+            return _REPEATED
+        return await self._apply(replace(made, commit_id=new_id(), remove=removal))
 
     async def _log(self, thread_id: str) -> _Log:
         page = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))
