@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hypothesis import settings
+
 from clew.model.commit import Commit
 from clew.model.records import CheckpointRecord
 from clew.storage.memory import MemoryStorage
 from clew.storage.memory.decisions import overlapping
 from clew.storage.memory.thread import Log, Thread, size_of
 from clew.testing import StorageContract
-from clew.testing.machine import storage_machine
+from clew.testing.machine import CI, storage_machine
 
 
 class CopyingStorage(MemoryStorage):
@@ -39,3 +41,4 @@ class TestCopyingStorage(StorageContract):
 
 
 TestCopyingMachine = storage_machine(lambda _: CopyingStorage()).TestCase
+TestCopyingMachine.settings = settings(CI, max_examples=40)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from hypothesis import settings
 
 from clew.storage.postgres import PgStorage
 from clew.testing import DurableStorageContract
-from clew.testing.machine import storage_machine
+from clew.testing.machine import CI, storage_machine
 from clew.testing.servers import shared_postgres
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -66,3 +67,4 @@ class _Dropping(storage_machine(lambda directory: PgStorage(shared_postgres(), s
 
 
 TestPostgresMachine = _Dropping.TestCase
+TestPostgresMachine.settings = settings(CI, max_examples=40)
