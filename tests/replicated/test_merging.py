@@ -104,6 +104,13 @@ def test_a_removed_message_does_not_come_back_though_the_primary_has_an_older_tr
     assert process.message_ids() == ["m1", "a", "c"]
 
 
+def test_what_came_to_the_secondary_late_moves_nothing_in_the_primary(pair):
+    """Found by the drill: a writer that lost its turn in the secondary had its message acknowledged by the primary."""
+    late = said("late")
+    process = diverge(pair, [late, said("p")], [late, said("s")], [full_commit()])
+    assert process.message_ids() == ["m1", "late", "p", "s"]
+
+
 def test_a_retry_that_reached_both_stores_is_there_once_and_is_the_head(pair):
     again = made("x")
     process = diverge(pair, [again], [made("s1"), again], chain(1))

@@ -20,7 +20,16 @@ from clew.ids import new_id
 from clew.model.commit import Applied, Commit, NewCheckpoint, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery, ValueQuery
-from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, Range, ThreadRecord, ValueRow
+from clew.model.records import (
+    AttachmentRecord,
+    Basis,
+    CheckpointRecord,
+    JournalEntry,
+    MessageRecord,
+    Range,
+    ThreadRecord,
+    ValueRow,
+)
 from clew.storage.checks import adds
 from clew.storage.copying import again, read_content
 from clew.storage.protocol import RESERVED, StaleBasisError, Storage
@@ -181,26 +190,44 @@ class Merging:
         raise BusyError(f"thread {entry.thread_id!r} is written to in the primary")
 
     async def _corrected(self, made: Commit) -> Applied | None:
-        """Apply again what the primary had already, of a try that was never acknowledged or a merge that was cut short: the
-        secondary's order counts. Its messages go to the end, and its checkpoint takes the place of one with another parent."""
-        removal = made.remove or Removal()
-        if removal.thread:
-            return _REPEATED
-        said = tuple(each.message_id for each in made.messages)
-        removal = replace(removal, messages=(*removal.messages, *said))
+        """Put right what the primary had already, of a try that was never acknowledged: the secondary's order counts. Messages
+        that stand before what they came after go to the end, and a checkpoint with another parent is replaced."""
+        removal = Removal()
+        anew = replace(
+            made, commit_id=new_id(), checkpoint=None, values=None, attachments=(), messages=await self._misplaced(made)
+        )
         if made.checkpoint is not None:
             name = made.checkpoint.namespace, made.checkpoint.checkpoint_id
             asked = CheckpointQuery(thread_id=made.thread_id, user=ANY_USER, namespace=name[0], checkpoint_id=name[1])
             found = (await self._into.checkpoints(asked)).checkpoints
-            if found and found[0].parent_id == made.checkpoint.parent:
-                made = replace(made, checkpoint=None, values=None, attachments=())
-            elif found:
+            if found and found[0].parent_id != made.checkpoint.parent:
                 kept = await self._attachments(self._into, made.thread_id, name)
-                removal = replace(removal, checkpoints=(*removal.checkpoints, name))
-                made = replace(made, attachments=(*kept, *made.attachments))
-        if removal == Removal() and not adds(replace(made, thread=None)):
+                removal = Removal(checkpoints=(name,))
+                anew = replace(
+                    anew,
+                    checkpoint=made.checkpoint,
+                    values=made.values,
+                    attachments=(*kept, *made.attachments),
+                )
+        removal = replace(removal, messages=tuple(each.message_id for each in anew.messages))
+        if removal == Removal():
             return _REPEATED
-        return await self._apply(replace(made, commit_id=new_id(), remove=removal))
+        return await self._apply(replace(anew, remove=removal, thread=None))
+
+    async def _misplaced(self, made: Commit) -> tuple[MessageRecord, ...]:
+        """The commit's messages, if in the primary they stand before one that they come after in the secondary."""
+        names = {each.message_id for each in made.messages}
+        if not names:
+            return ()
+        asked = MessageQuery(thread_id=made.thread_id, user=ANY_USER, limit=None)
+        theirs = await self._from.messages(asked)
+        places = {each.message_id: place for place, each in enumerate(await self._into.messages(asked))}
+        moved = tuple(each for each in theirs if each.message_id in names and each.message_id in places)
+        if not moved:
+            return ()
+        first = min(places[each.message_id] for each in moved)
+        before = theirs[: theirs.index(moved[0])]
+        return moved if any(places.get(each.message_id, -1) > first for each in before) else ()
 
     async def _log(self, thread_id: str) -> _Log:
         page = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))
