@@ -92,7 +92,7 @@ def about(servers: Mapping[str, str]) -> dict[str, Any]:
         "machine": {
             "processor": _processor(),
             "cores": os.cpu_count(),
-            "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+            "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}, {platform.machine()}",
             "fsync": f"{_fsync() * 1e6:.0f} µs",
         },
         "versions": {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version, **servers, **packages},

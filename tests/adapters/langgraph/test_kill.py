@@ -20,7 +20,7 @@ path, killed = sys.argv[1], sys.argv[2] == "killed"
 
 def step(name, waits=False):
     def node(state):
-        print(name, flush=True)
+        print(name + chr(10), end="", flush=True)  # in one piece: another node says its name at the same time
         if waits and killed:
             sys.stdin.read()
         return {"messages": [AIMessage(name, id=name)]}
