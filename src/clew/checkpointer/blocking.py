@@ -7,7 +7,6 @@ runs right in the calling thread; one that waits on the network runs on the one 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import os
 import threading
@@ -17,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from clew.errors import BlockingCallError
-from clew.storage.offload import inline
+from clew.storage.offload import run_inline
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,16 +34,7 @@ class InlineRunner:
     """Runs coroutines that never suspend, in the calling thread: no loop, no hop."""
 
     def run(self, work: Coroutine[Any, Any, R], name: str) -> R:
-        context = contextvars.copy_context()
-        context.run(inline.set, True)
-        try:
-            context.run(work.send, None)
-        except StopIteration as done:
-            result: R = done.value
-            return result
-        finally:
-            work.close()
-        raise RuntimeError(f"{name} suspended; its storage says that it never does")
+        return run_inline(work)
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -44,7 +44,7 @@ class BackgroundStatus(Plain):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupStatus(Plain):
-    """How the cleanup that goes on by itself is doing in this process; `done` of `total` threads in the run that goes on.
+    """How the cleanup that goes on by itself is doing in this process; `done` of `total` checkpoints in the run that goes on.
 
     `skipped` counts the times at which another process had the turn.
     """

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from clew.storage.loops import PerLoop
-from clew.storage.offload import inline, may_block
+from clew.storage.offload import may_block, run_inline
 
 _T = TypeVar("_T")
 Tick = Callable[[], Coroutine[Any, Any, None]]
@@ -97,7 +97,7 @@ class _ThreadWorker:
     def _work(self) -> None:
         while not self._stopped and (tick := self._tick()) is not None:
             self.woken.clear()
-            drive(tick())
+            run_inline(tick())
             del tick
             self.woken.wait(self._pause)
 
@@ -106,20 +106,6 @@ class _ThreadWorker:
         self.woken.set()
         if self.pid == os.getpid() and self._thread is not threading.current_thread():
             self._thread.join()
-
-
-def drive(work: Coroutine[Any, Any, _T]) -> _T:
-    """The result of a coroutine that does not suspend, in this thread."""
-    context = contextvars.copy_context()
-    context.run(inline.set, True)
-    try:
-        context.run(work.send, None)
-    except StopIteration as done:
-        result: _T = done.value
-        return result
-    finally:
-        work.close()
-    raise RuntimeError("a storage suspended that says that it does not")
 
 
 async def within(seconds: float, work: Awaitable[None]) -> bool:
