@@ -8,6 +8,7 @@ outlive the caller's.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures.thread  # Registers its end before this module does, and so ends after it.
 import logging
 import os
@@ -271,6 +272,7 @@ def _finish_all() -> None:
         each.finish()
 
 
-# Before the executors end, which storages read with: an ordinary atexit function comes after that.
-_at_exit: Any = threading._register_atexit  # type: ignore[attr-defined]
+# Before the executors end, which storages read with: an ordinary atexit function comes after that. It is Python's own, so a
+# Python that has it no more gets the ordinary one.
+_at_exit: Any = getattr(threading, "_register_atexit", atexit.register)
 _at_exit(_finish_all)
