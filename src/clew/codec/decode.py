@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, chain
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from clew.codec.nodes import (
     read_value,
 )
 from clew.codec.packing import Packer, Tag
-from clew.codec.rows import OpenRows
+from clew.codec.rows import OpenRows, measures
 
 _FIRST_NODE: Final = NodeTag.VALUE.value
 
@@ -79,18 +80,14 @@ class Decoding:
 
     def _list_with_memo(self, item: bytes, node: Sequence) -> tuple[Any, Memo | None]:
         runs = self.runs(node)
-        inner = self._inner(node, runs)
+        stretches = [stretch for first, count in runs for stretch in self._rows.stretches(first, count)]
+        inner = _inner(node, [row.slice(first, end) for row, first, end in stretches])
         met = self._nodes_met
         value = self._container(node, inner)
         if node.container != LIST or self._nodes_met != met:
             # Values with references inside them: the next save cuts them anew, and finds them by their digests.
             return value, None
-        lengths: list[int] = []
-        items: list[int] = []
-        for first, count in runs:
-            more_lengths, more_items = self._rows.measures(first, count)
-            lengths += more_lengths
-            items += more_items
+        lengths, items = measures(stretches)
         memo = Memo(
             packed=inner,
             start=len(header(node.container.shape, node.count)),
@@ -115,12 +112,8 @@ class Decoding:
             return self._decoder.decode(b"".join(self._contents(runs)))
         if tag == NodeTag.SEQUENCE:
             node = read_sequence(data)
-            return self._container(node, self._inner(node, self.runs(node)))
+            return self._container(node, _inner(node, self._contents(self.runs(node))))
         return self._packer.revive_with(self._decoder, tag, data)
-
-    def _inner(self, node: Sequence, runs: Runs) -> bytes:
-        kind = node.container
-        return b"".join([kind.prefix, header(kind.shape, node.count), *self._contents(runs)])
 
     def _container(self, node: Sequence, inner: bytes) -> Any:
         if node.container.tag:
@@ -132,3 +125,9 @@ class Decoding:
         if single:
             runs = tuple((number, 1) for first, count in runs for number in range(first, first + count))
         return [part for first, count in runs for part in self._rows.read(first, count)]
+
+
+def _inner(node: Sequence, contents: Iterable[memoryview]) -> bytes:
+    """What a sequence looks like written out, after its tag."""
+    kind = node.container
+    return b"".join([kind.prefix, header(kind.shape, node.count), *contents])

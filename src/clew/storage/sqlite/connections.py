@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
@@ -28,6 +28,7 @@ if (3, 12) <= sys.version_info < (3, 12, 4):
 Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
+Question = TypeVar("Question")
 
 IDLE_READERS = 8
 _OLDEST = (3, 37, 0)
@@ -216,6 +217,12 @@ class Connections:
             raise
         self._give_back(connection, broken=False)
         return result
+
+    def read_all(
+        self, work: Callable[[sqlite3.Connection, Question], Result], questions: Sequence[Question]
+    ) -> list[Result]:
+        """`work(connection, question)` for each of them, over one unchanging view of the file."""
+        return self.read(lambda connection: [work(connection, question) for question in questions])
 
     def _borrow(self) -> sqlite3.Connection:
         with self._changed:
