@@ -10,7 +10,7 @@ checkpointer.get_state("thread-1")
 from clew.checkpointer.autocleanup import AutoCleanup
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.leases import Lease
-from clew.checkpointer.state import NOT_LOADED
+from clew.checkpointer.saving import NOT_LOADED
 from clew.codec.registry import Record, register
 from clew.errors import (
     BlockingCallError,

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from clew.checkpointer.saving import Saving
+from clew.checkpointer.saving import Saved, Saving
 from clew.model.commit import Applied, Commit, NewCheckpoint
 from clew.model.config import Address
 
@@ -19,7 +19,7 @@ class Later(Saving):
     that the config names, or `None`. One that may be refused for a conflict is never put off.
     """
 
-    async def _save_state(self, address: Address, state: Any, new: NewCheckpoint, **more: Any) -> Applied:
+    async def _save_state(self, address: Address, state: Any, new: NewCheckpoint, **more: Any) -> Saved:
         """Save a whole state; the same as `_save`."""
         if self._background is None or new.on_conflict == "reject":
             encode = partial(self._codec.encode, state, namespace=address.namespace)
@@ -30,8 +30,8 @@ class Later(Saving):
         return await self._put_off(address, packed.size, at, partial(self._save, address, encode, new, at=at, **more))
 
     async def _update_state(
-        self, address: Address, changes: Mapping[str, Any], update: Callable[..., Awaitable[Applied]]
-    ) -> Applied:
+        self, address: Address, changes: Mapping[str, Any], update: Callable[..., Awaitable[Saved]]
+    ) -> Saved:
         """Do `update` with `changes`."""
         at = self._clock.now()
         if self._background is None:
@@ -46,9 +46,7 @@ class Later(Saving):
         else:
             await self._put_off(address, size, commit.at, partial(self._apply_plain, commit))
 
-    async def _put_off(
-        self, address: Address, size: int, at: datetime, work: Callable[[], Awaitable[object]]
-    ) -> Applied:
+    async def _put_off(self, address: Address, size: int, at: datetime, work: Callable[[], Awaitable[object]]) -> Saved:
         assert self._background is not None
         await self._background.put(address.thread_id, size, work)
-        return Applied(basis=None, parent_id=address.checkpoint_id, created_at=at)
+        return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at))

@@ -119,7 +119,7 @@ class OperationMethods(Sweeping):
                 loaded = await self._load(replace(address, checkpoint_id=record.checkpoint_id))
             except CorruptRecordError:
                 continue
-            state = loaded[1] if loaded is not None else None
+            state = loaded.state if loaded is not None else None
             break
         messages = [message for message, _ in await self._readable_messages(address) if message is not None]
         if state is None and not messages:

@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.checkpointer.core import STALE_ATTEMPTS, Core, deleted, same_log, too_busy
 from clew.checkpointer.leases import held_token
 from clew.checkpointer.records import checkpoint_metadata
 from clew.codec.index import ThreadIndex, View
-from clew.codec.rows import MERGE_LEVEL, OpenRows, merge_rows
+from clew.codec.rows import DIGEST_SIZE, MERGE_LEVEL, OpenRows, merge_rows
 from clew.codec.state import Encoded
 from clew.errors import ClewError, ConflictError, CorruptRecordError
 from clew.ids import new_id
@@ -26,6 +28,35 @@ from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, Messag
 from clew.storage.offload import inline
 from clew.storage.protocol import StaleBasisError
 from clew.upkeep.compaction import MERGE_FROM, rows_to_merge, small_rows_at_the_end
+
+
+class NotLoaded:
+    """The type of `NOT_LOADED`."""
+
+    def __repr__(self) -> str:
+        return "clew.NOT_LOADED (get it with aget_checkpoint)"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NOT_LOADED: Final = NotLoaded()
+"""Stands for the state in a checkpoint that was made without loading it."""
+
+
+class Saved(Struct, frozen=True):
+    """What came of a save, and the version of the state that was stored: `None` while it is only accepted."""
+
+    applied: Applied
+    version: str | None = None
+
+
+class Loaded(Struct, frozen=True):
+    """A checkpoint that was read, its state, and the state's version."""
+
+    record: CheckpointRecord
+    state: Any
+    version: str | None
 
 
 class OldViewError(Exception):
@@ -73,7 +104,7 @@ class Saving(Core):
         log: Basis | None = None,
         at: datetime | None = None,
         commit_id: str | None = None,
-    ) -> Applied:
+    ) -> Saved:
         """Encode, commit, remember; encode again if another writer came first. The commit keeps its id throughout: the
         checkpoint's own, unless the caller says otherwise, as it must where an id may be saved again.
 
@@ -106,11 +137,12 @@ class Saving(Core):
             index = self._remember(address, index, encoded, new.checkpoint_id, applied)
             if len(index.loose) >= MERGE_FROM:
                 await self._merge_soon(address.thread_id, index)
-            return applied
+            return Saved(applied, version_of(applied.basis, encoded.body))
         raise too_busy(address.thread_id)
 
-    def _checkpoint(self, address: Address, new: NewCheckpoint, applied: Applied, state: Any) -> Checkpoint:
+    def _checkpoint(self, address: Address, new: NewCheckpoint, saved: Saved, state: Any) -> Checkpoint:
         """The checkpoint that was saved, as users see it."""
+        applied = saved.applied
         return Checkpoint(
             metadata=CheckpointMetadata(
                 checkpoint_id=new.checkpoint_id,
@@ -125,6 +157,7 @@ class Saving(Core):
                 sequence=applied.sequence,
             ),
             state=state,
+            version=saved.version,
         )
 
     def _remember(
@@ -169,15 +202,28 @@ class Saving(Core):
             # Somebody else merged them, or the storage is in trouble, which the next save will tell.
             return
 
-    async def _load(self, address: Address) -> tuple[CheckpointRecord, Any] | None:
-        """The checkpoint that `address` names and its state; what was read makes the next save cheap."""
-        hot = await self._load_hot(address)
-        if hot is not None:
-            return hot
+    async def _load(self, address: Address, known: Checkpoint | None = None) -> Loaded | None:
+        """The checkpoint that `address` names and its state; what was read makes the next save cheap. Of one that is `known`,
+        only the record."""
+        if known is not None and known.version is not None:
+            page = await self._page(
+                address, checkpoint_id=address.checkpoint_id, detail="state", known=known.checkpoint_id
+            )
+            if not page.checkpoints:
+                return None
+            record = page.checkpoints[0]
+            if record.checkpoint_id != known.checkpoint_id:
+                return self._loaded(address, page)
+            if version_of(page.basis, record.body) == known.version:
+                return Loaded(record, NOT_LOADED, known.version)
+        else:
+            hot = await self._load_hot(address)
+            if hot is not None:
+                return hot
         page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="state")
         return self._loaded(address, page) if page.checkpoints else None
 
-    async def _load_hot(self, address: Address) -> tuple[CheckpointRecord, Any] | None:
+    async def _load_hot(self, address: Address) -> Loaded | None:
         """The same without reading values, if the checkpoint is the one that this process wrote or loaded last.
 
         The storage says whether it is; if it is not, this read has brought the values.
@@ -195,12 +241,13 @@ class Saving(Core):
         if record.body != view.body:
             return None
         try:
-            return record, self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)[0]
+            state, _ = self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)
+            return Loaded(record, state, version_of(page.basis, record.body))
         except CorruptRecordError:
             # The memo has not all of it: the values are needed after all.
             return None
 
-    def _loaded(self, address: Address, page: CheckpointPage) -> tuple[CheckpointRecord, Any]:
+    def _loaded(self, address: Address, page: CheckpointPage) -> Loaded:
         """What a page with its values holds; this process remembers it."""
         record = page.checkpoints[0]
         with _naming(address, record):
@@ -214,7 +261,7 @@ class Saving(Core):
                 checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=memo
             )
             self._indexes.put(address.thread_id, index)
-        return record, state
+        return Loaded(record, state, version_of(page.basis, record.body))
 
     async def _page(
         self,
@@ -291,6 +338,11 @@ class Saving(Core):
             fence=held_token(self, address.thread_id),
             **content,
         )
+
+
+def version_of(basis: Basis | None, body: bytes) -> str | None:
+    """What names the state that `body` stands for: in one life of a thread, the values that it refers to never change."""
+    return None if basis is None else f"{basis.incarnation}.{blake2b(body, digest_size=DIGEST_SIZE).hexdigest()}"
 
 
 def gone(address: Address) -> ConflictError:

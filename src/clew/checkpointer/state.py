@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,26 +13,12 @@ from clew.checkpointer.blocking import blocking
 from clew.checkpointer.core import STALE_ATTEMPTS, too_busy
 from clew.checkpointer.finding import Finding, Namespaces, Wanted
 from clew.checkpointer.records import message_records
-from clew.checkpointer.saving import OldViewError, damaged
+from clew.checkpointer.saving import NOT_LOADED, OldViewError, Saved, damaged
 from clew.errors import ConfigError, ConflictError, CorruptRecordError
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
-from clew.model.commit import HEAD, Applied, NewCheckpoint, OnConflict, Removal, TheHead
+from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.message import Message
-
-
-class NotLoaded:
-    """The type of `NOT_LOADED`."""
-
-    def __repr__(self) -> str:
-        return "clew.NOT_LOADED (get it with aget_checkpoint)"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-NOT_LOADED: Final = NotLoaded()
-"""Stands for the state in a checkpoint that was made without loading it."""
 
 
 class StateMethods(Finding):
@@ -48,7 +34,7 @@ class StateMethods(Finding):
     async def aget_state(self, config: Config | str) -> Any:
         """The state at the head, or at the config's `checkpoint_id`; `None` if there is none."""
         loaded = await self._load(read_config(config))
-        return None if loaded is None else loaded[1]
+        return None if loaded is None else loaded.state
 
     async def aclear_state(self, config: Config | str) -> None:
         """Remove all checkpoints of the thread. Its messages and its description stay."""
@@ -98,10 +84,10 @@ class StateMethods(Finding):
         commit_id = None if new_id is None else ids.new_id()
         update = partial(self._update, address, new=new, messages=records, commit_id=commit_id)
         if address.checkpoint_id and new.on_conflict == "reject":
-            applied = await update(changes, at=self._clock.now())
+            saved = await update(changes, at=self._clock.now())
         else:
-            applied = await self._update_state(address, changes, update)
-        return self._checkpoint(address, new, applied, NOT_LOADED)
+            saved = await self._update_state(address, changes, update)
+        return self._checkpoint(address, new, saved, NOT_LOADED)
 
     async def aput_checkpoint(
         self,
@@ -141,14 +127,20 @@ class StateMethods(Finding):
         gone = _checked_ids(remove_messages, "remove_messages")
         commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None
-        applied = await self._save_state(address, state, new, messages=records, remove=remove, commit_id=commit_id)
-        return self._checkpoint(address, new, applied, state)
+        saved = await self._save_state(address, state, new, messages=records, remove=remove, commit_id=commit_id)
+        return self._checkpoint(address, new, saved, state)
 
-    async def aget_checkpoint(self, config: Config | str) -> Checkpoint | None:
-        """The head, or the checkpoint that the config's `checkpoint_id` names; `None` if it is not there."""
+    async def aget_checkpoint(self, config: Config | str, *, known: Checkpoint | None = None) -> Checkpoint | None:
+        """The head, or the checkpoint that the config's `checkpoint_id` names; `None` if it is not there.
+
+        If it is still `known`, which was saved or loaded before (by its id and `version`), the state is `clew.NOT_LOADED`.
+        """
         address = read_config(config)
-        loaded = await self._load(address)
-        return None if loaded is None else Checkpoint(metadata=self._described(address, loaded[0]), state=loaded[1])
+        loaded = await self._load(address, known)
+        if loaded is None:
+            return None
+        described = self._described(address, loaded.record)
+        return Checkpoint(metadata=described, state=loaded.state, version=loaded.version)
 
     async def alist_checkpoints(
         self,
@@ -206,9 +198,7 @@ class StateMethods(Finding):
         page = await self._page(address, checkpoint_id=address.checkpoint_id)
         return bool(page.checkpoints)
 
-    async def _update(
-        self, address: Address, changes: Mapping[str, Any], *, new: NewCheckpoint, **more: Any
-    ) -> Applied:
+    async def _update(self, address: Address, changes: Mapping[str, Any], *, new: NewCheckpoint, **more: Any) -> Saved:
         """Save the head, or the checkpoint that `address` names, with some fields changed."""
         edited = partial(self._codec.edit, **changes)
         known = self._known_view(address)

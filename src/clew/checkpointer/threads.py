@@ -144,7 +144,7 @@ class ThreadMethods(Saving):
             # With its values, also if this process knows them: the cache of all may not.
             page = await self._page(address, detail="state")
             if page.checkpoints:
-                await self.aput_state_cache(config, self._loaded(address, page)[1])
+                await self.aput_state_cache(config, self._loaded(address, page).state)
                 warmed += 1
         return warmed
 

@@ -59,7 +59,7 @@ class TravelMethods(Saving):
             if address.checkpoint_id is not None:
                 raise gone(address)
             raise ConfigError(f"thread {address.thread_id!r} has no checkpoint to compare")
-        return loaded[1]
+        return loaded.state
 
     fork = blocking(afork)
     diff = blocking(adiff)

@@ -24,7 +24,7 @@ from clew.model.records import Basis, Range, ValueRow
 
 
 @contextmanager
-def _collecting_later() -> Iterator[None]:
+def collecting_later() -> Iterator[None]:
     """Put the garbage collector off: nothing of what is decoded is garbage, and its thousands of objects would set it going
     again and again."""
     if not gc.isenabled():
@@ -132,12 +132,12 @@ class StateCodec:
 
     def decode(self, body: bytes, rows: OpenRows) -> Any:
         """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""
-        with _collecting_later():
+        with collecting_later():
             return Decoding(self._packer, rows).decode(unseal(body))
 
     def decode_with_memo(self, body: bytes, rows: OpenRows, known: Memo | None = None) -> tuple[Any, Memo | None]:
         """The same, and what makes the next save of this state cheap. What `known` remembers needs no rows."""
-        with _collecting_later():
+        with collecting_later():
             return Decoding(self._packer, rows).decode_with_memo(unseal(body), known)
 
     def pack(self, obj: Any, *, name: str) -> bytes:

@@ -58,10 +58,14 @@ class CheckpointInfo(CheckpointMetadata):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(Plain):
-    """The state of a thread at one moment. The state is the caller's own copy."""
+    """The state of a thread at one moment. The state is the caller's own copy.
+
+    `version` names the stored state: another one under the same id has another (`None`: it is not known, or not stored yet).
+    """
 
     metadata: CheckpointMetadata
     state: Any
+    version: str | None = field(default=None, compare=False)
 
     _nested: ClassVar[Mapping[str, type[Plain]]] = {"metadata": CheckpointMetadata}
 

@@ -3,6 +3,8 @@
 LangGraph names the channels that have a new version. Of those that are lists, most have only grown, and that is proved, not
 believed: the whole list is dumped with the fields of its objects, in C and a tenth of the time that serializing it takes, and
 compared with the last dump. Objects that were changed in place differ there.
+
+A list of LangChain's messages is dumped as a list of their fields, with one call into C for all of them.
 """
 
 from __future__ import annotations
@@ -12,10 +14,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 import ormsgpack
+
+from clew.adapters.langgraph.keeping import Kept
+from clew.adapters.langgraph.values import MESSAGES
+from clew.model.checkpoint import Checkpoint
 
 MAX_BYTES: Final = 64 << 20
 """How much memory the dumps of all threads may take together; the least recently used go first."""
@@ -29,15 +36,61 @@ _OPTIONS: Final = (
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
 _TUPLE, _OBJECT = 1, 2
+_DICT, _EXTRA, _GIVEN = map(attrgetter, ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__"))
 _raw_items: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
-def dump(value: list[Any]) -> bytes | None:
-    """Bytes that differ if what would be stored of `value` differs; `None` if that can't be said cheaply."""
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What differs if what would be stored of a list differs.
+
+    Of messages: their classes, their fields, `packed` as one list of maps, and which fields were given.
+    Of anything else, all of it is in `packed`.
+    """
+
+    count: int
+    packed: bytes
+    classes: tuple[type, ...] = ()
+    given: tuple[frozenset[str], ...] = ()
+
+    def begins_with(self, other: Dump) -> bool:
+        """Whether the first elements are all those of the other."""
+        size = _header_size(other.count)
+        return (
+            other.count <= self.count
+            and (bool(self.classes) == bool(other.classes) or not other.count)
+            and self.classes[: len(other.classes)] == other.classes
+            and self.given[: len(other.given)] == other.given
+            and self.packed.startswith(memoryview(other.packed)[size:], _header_size(self.count))
+        )
+
+    def elements(self) -> list[Any]:
+        """One thing for each element, which differs if the element differs."""
+        items = [bytes(item) for item in _raw_items.decode(self.packed)]
+        return list(zip(items, self.classes, self.given, strict=True)) if self.classes else items
+
+    @property
+    def weight(self) -> int:
+        return len(self.packed) + 100 * len(self.given)
+
+
+def dump(value: list[Any], before: Dump | None = None) -> Dump | None:
+    """The dump of a list, of which `before` is mostly the beginning; `None` if it can't be dumped cheaply."""
+    classes = tuple(map(type, value))
     try:
-        return ormsgpack.packb(value, _fields, _OPTIONS)
+        if value and MESSAGES.issuperset(classes) and not any(map(_EXTRA, value)):
+            packed = ormsgpack.packb(list(map(_DICT, value)), _fields, _OPTIONS)
+            return Dump(len(value), packed, classes, _frozen(list(map(_GIVEN, value)), before.given if before else ()))
+        return Dump(len(value), ormsgpack.packb(value, _fields, _OPTIONS))
     except (TypeError, RecursionError):
         return None
+
+
+def _frozen(given: list[set[str]], before: tuple[frozenset[str], ...]) -> tuple[frozenset[str], ...]:
+    """What `given` is now, made of what it was `before` as far as that is the same."""
+    if tuple(given[: len(before)]) != before:
+        before = ()
+    return before + tuple(map(frozenset, given[len(before) :]))
 
 
 def _fields(obj: Any) -> ormsgpack.Ext:
@@ -55,7 +108,7 @@ def _fields(obj: Any) -> ormsgpack.Ext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A checkpoint as it was last saved or loaded here: its channels, and the dumps of those that are lists.
+    """A checkpoint as it was last saved or loaded here: its channels, the dumps of those that are lists, and its state.
 
     `doubtful`: a list was not what its dump said when it came to the next save. Mostly it was edited; but it may also be
     that its objects are dumped differently once they were stored and loaded, so the next load dumps them anew.
@@ -63,12 +116,15 @@ class Known:
 
     checkpoint_id: str
     channels: frozenset[str]
-    dumps: Mapping[str, tuple[int, bytes]]
+    dumps: Mapping[str, Dump]
+    saved: Checkpoint
+    kept: Kept | None
     doubtful: bool = False
 
     @property
     def weight(self) -> int:
-        return 500 + sum(len(packed) for _, packed in self.dumps.values())
+        kept = self.kept.weight if self.kept is not None else 0
+        return 500 + kept + sum([dump.weight for dump in self.dumps.values()])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,7 +136,7 @@ class Changes:
     remove: list[str] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     """How many elements at the beginning of a list that was changed are as they were."""
-    dumps: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    dumps: dict[str, Dump] = field(default_factory=dict)
     surprising: bool = False
     """Whether a list is not the one of before with more at its end."""
 
@@ -96,26 +152,16 @@ def changes(
             if before is not None:
                 found.dumps[name] = before
             continue
-        packed = dump(value) if type(value) is list else None
-        if packed is not None:
-            found.dumps[name] = len(value), packed
-        kept = _kept(before, len(value), packed) if packed is not None else None
-        if kept is None:
-            found.surprising = found.surprising or (before is not None and packed is not None)
+        now = dump(value, before) if type(value) is list else None
+        if now is not None:
+            found.dumps[name] = now
+        if now is None or before is None or not now.begins_with(before):
+            found.surprising = found.surprising or (before is not None and now is not None)
             found.set[name] = store(value, name)
-        elif kept < len(value):
-            found.append[name] = store(value[kept:], name)
-            found.kept[name] = kept
+        elif before.count < now.count:
+            found.append[name] = store(value[before.count :], name)
+            found.kept[name] = before.count
     return found
-
-
-def _kept(before: tuple[int, bytes] | None, count: int, packed: bytes) -> int | None:
-    """How many elements at the beginning are all that there was before; `None` if they are not."""
-    if before is None or before[0] > count:
-        return None
-    old_count, old = before
-    same = packed.startswith(old[_header_size(old_count) :], _header_size(count))
-    return old_count if same else None
 
 
 def new_elements(parent: Known | None, found: Changes, name: str, value: Any) -> list[tuple[int, Any]]:
@@ -127,12 +173,8 @@ def new_elements(parent: Known | None, found: Changes, name: str, value: Any) ->
     before = parent.dumps.get(name) if parent else None
     if before is None or name not in found.dumps:
         return list(enumerate(value))
-    old, new = set(_items(before[1])), _items(found.dumps[name][1])
-    return [(at, value[at]) for at, item in enumerate(new) if item not in old]
-
-
-def _items(packed: bytes) -> list[bytes]:
-    return [bytes(item) for item in _raw_items.decode(packed)]
+    old = set(before.elements())
+    return [(at, value[at]) for at, each in enumerate(found.dumps[name].elements()) if each not in old]
 
 
 def _header_size(count: int) -> int:
@@ -150,11 +192,15 @@ class Memory:
 
     def get(self, key: tuple[str, str], checkpoint_id: str | None) -> Known | None:
         """What is known of this checkpoint, if it is the last one of its namespace here."""
+        known = self.last(key)
+        return known if known is not None and known.checkpoint_id == checkpoint_id else None
+
+    def last(self, key: tuple[str, str]) -> Known | None:
+        """What is known of the last checkpoint of its namespace here, whether or not it still is the head."""
         with self._lock:
             known = self._known.get(key)
-            if known is None or known.checkpoint_id != checkpoint_id:
-                return None
-            self._known.move_to_end(key)
+            if known is not None:
+                self._known.move_to_end(key)
             return known
 
     def put(self, key: tuple[str, str], known: Known) -> None:

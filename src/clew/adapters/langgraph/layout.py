@@ -21,6 +21,11 @@ def book_of(checkpoint: GraphCheckpoint) -> dict[str, Any]:
     return {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
 
 
+def is_layout(state: Any) -> bool:
+    """Whether this is a state of LangGraph's."""
+    return isinstance(state, dict) and BOOK in state
+
+
 def fields_of(channels: Mapping[str, Any]) -> dict[str, Any]:
     return {field_of(name): value for name, value in channels.items()}
 

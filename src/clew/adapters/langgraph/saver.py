@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -22,6 +23,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.addresses import clew_config, inner_id, of_everybody, outer_id, runnable_config
 from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump, new_elements
+from clew.adapters.langgraph.keeping import Change, Kept, changed
 from clew.adapters.langgraph.layout import (
     BOOK,
     book_of,
@@ -29,13 +31,16 @@ from clew.adapters.langgraph.layout import (
     fields_of,
     graph_checkpoint,
     graph_metadata,
+    is_layout,
 )
 from clew.adapters.langgraph.messages import moment_of, recorded
 from clew.adapters.langgraph.twins import SyncTwins
 from clew.adapters.langgraph.values import Allowed, loaded, stored, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.finding import Namespaces
+from clew.checkpointer.saving import NOT_LOADED
 from clew.clock import SYSTEM_CLOCK
+from clew.codec.packing import Packer
 from clew.errors import ConfigError, ConflictError
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict
@@ -80,6 +85,7 @@ class ClewSaver(SyncTwins):
         self._channel = messages
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()
+        self._packer = Packer(self.checkpointer._codec.registry)
 
     # --- Saving
 
@@ -110,56 +116,72 @@ class ClewSaver(SyncTwins):
         known = self._memory.get(key, parent_id)
         found = changes(known, values, new_versions, self._stored)
         doubtful = found.surprising
-        if known is None or not await self._update(target, known, found, values, book_of(checkpoint), described):
+        change = self._change(found, book_of(checkpoint), known)
+        saved = await self._update(target, known, found, change, values, described) if known is not None else None
+        if saved is None:
             found = changes(None, values, new_versions, self._stored)
-            await self._put_whole(target, found, values, book_of(checkpoint), described)
+            change = self._change(found, book_of(checkpoint), None)
+            saved = await self._put_whole(target, found, change, values, described)
         self._memory.put(
             key,
-            Known(checkpoint_id=checkpoint["id"], channels=frozenset(values), dumps=found.dumps, doubtful=doubtful),
+            Known(
+                checkpoint_id=checkpoint["id"],
+                channels=frozenset(values),
+                dumps=found.dumps,
+                saved=saved,
+                kept=change.kept,
+                doubtful=doubtful,
+            ),
         )
         return runnable_config(thread_id, namespace, checkpoint["id"])
+
+    def _change(self, found: Changes, book: dict[str, Any], known: Known | None) -> Change:
+        """What was `found` to have changed, as fields, and what is kept of the state that it makes."""
+        before = known.kept if known is not None else Kept({})
+        fields = {BOOK: book, **fields_of(found.set)}
+        return changed(before, fields, fields_of(found.append), [*map(field_of, found.remove)], self._packer)
 
     async def _update(
         self,
         target: dict[str, Any],
         known: Known,
         found: Changes,
+        change: Change,
         values: Mapping[str, Any],
-        book: dict[str, Any],
         described: dict[str, Any],
-    ) -> bool:
-        """Save what was `found` to have changed since the parent; says whether the parent was still there."""
+    ) -> Checkpoint | None:
+        """Save what was `found` to have changed since the parent; `None` if the parent is not there any more."""
         try:
-            await self.checkpointer.aupdate_state(
+            return await self.checkpointer.aupdate_state(
                 target,
-                set={BOOK: book, **fields_of(found.set)},
-                append=fields_of(found.append),
-                remove=map(field_of, found.remove),
-                messages=self._said(target, known, found, values, book),
+                set=change.set,
+                append=change.append,
+                remove=change.remove,
+                messages=self._said(target, known, found, values, change),
                 **described,
             )
         except ConflictError as error:
             if type(error) is not ConflictError:
                 raise
             # Another run was faster, which saving the whole will tell too; or a cleanup has taken the parent away.
-            return False
-        return True
+            return None
 
     async def _put_whole(
         self,
         target: dict[str, Any],
         found: Changes,
+        change: Change,
         values: Mapping[str, Any],
-        book: dict[str, Any],
         described: dict[str, Any],
-    ) -> None:
-        await self.checkpointer.aput_checkpoint(
+    ) -> Checkpoint:
+        saved = await self.checkpointer.aput_checkpoint(
             target,
-            {BOOK: book, **fields_of(found.set)},
+            change.set,
             parent=None if target["checkpoint_id"] is None else HEAD,
-            messages=self._said(target, None, found, values, book),
+            messages=self._said(target, None, found, values, change),
             **described,
         )
+        return replace(saved, state=NOT_LOADED)
 
     def _said(
         self,
@@ -167,13 +189,13 @@ class ClewSaver(SyncTwins):
         known: Known | None,
         found: Changes,
         values: Mapping[str, Any],
-        book: dict[str, Any],
+        change: Change,
     ) -> list[Message]:
         """What is new in the conversation. A subgraph's is its own affair: what it says to others comes up here anyway."""
         if self._channel is None or target["checkpoint_ns"]:
             return []
         new = new_elements(known, found, self._channel, values.get(self._channel))
-        return recorded(new, moment_of(book) or SYSTEM_CLOCK.now())
+        return recorded(new, moment_of(change.set[BOOK]) or SYSTEM_CLOCK.now())
 
     def _stored(self, value: Any, name: str) -> Any:
         return stored(value, self.serde, name)
@@ -213,21 +235,30 @@ class ClewSaver(SyncTwins):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, or the head of its thread and namespace."""
         source = clew_config(config)
-        found = await self.checkpointer.aget_checkpoint(source)
+        key = source["thread_id"], source["checkpoint_ns"]
+        known = self._memory.last(key)
+        kept = known.kept if known is not None else None
+        found = await self.checkpointer.aget_checkpoint(source, known=known.saved if known and kept else None)
         if found is None:
             return None
+        if found.state is NOT_LOADED:
+            assert kept is not None
+            found = replace(found, state=kept.fresh(self._packer))
+        else:
+            kept = None
         # What LangGraph puts next is mostly a child of this one.
         made = await self._tuple(found, source, started="checkpoint" if source["checkpoint_id"] else "head")
-        key = source["thread_id"], source["checkpoint_ns"]
         before = self._memory.get(key, found.checkpoint_id)
-        if isinstance(found.state, dict) and BOOK in found.state and (before is None or before.doubtful):
+        if is_layout(found.state) and (kept is None or before is None or before.doubtful):
             values = made.checkpoint["channel_values"]
-            dumps = {
-                name: (len(value), packed)
-                for name, value in values.items()
-                if type(value) is list and (packed := dump(value)) is not None
-            }
-            known = Known(checkpoint_id=found.checkpoint_id, channels=frozenset(values), dumps=dumps)
+            dumps = {name: dumped for name, value in values.items() if type(value) is list and (dumped := dump(value))}
+            known = Known(
+                checkpoint_id=found.checkpoint_id,
+                channels=frozenset(values),
+                dumps=dumps,
+                saved=replace(found, state=NOT_LOADED),
+                kept=kept or Kept.of(found.state, self._packer),
+            )
             self._memory.put(key, known)
         return made
 

@@ -34,22 +34,26 @@ class Serialized:
 
 register(Serialized, name="langgraph.Serialized")
 register(_DeltaSnapshot, name="langgraph.DeltaSnapshot")
-for _name in (
-    "HumanMessage",
-    "AIMessage",
-    "SystemMessage",
-    "ToolMessage",
-    "ChatMessage",
-    "FunctionMessage",
-    "RemoveMessage",
-    "HumanMessageChunk",
-    "AIMessageChunk",
-    "SystemMessageChunk",
-    "ToolMessageChunk",
-    "ChatMessageChunk",
-    "FunctionMessageChunk",
-):
-    register(getattr(langchain, _name), name=f"langchain.{_name}")
+MESSAGES: Final[frozenset[Any]] = frozenset(
+    getattr(langchain, name)
+    for name in (
+        "HumanMessage",
+        "AIMessage",
+        "SystemMessage",
+        "ToolMessage",
+        "ChatMessage",
+        "FunctionMessage",
+        "RemoveMessage",
+        "HumanMessageChunk",
+        "AIMessageChunk",
+        "SystemMessageChunk",
+        "ToolMessageChunk",
+        "ChatMessageChunk",
+        "FunctionMessageChunk",
+    )
+)
+for _class in MESSAGES:
+    register(_class, name=f"langchain.{_class.__name__}")
 
 _KINDS: Final = frozenset({"msgpack", "bytes", "bytearray", "null"})
 """The formats that JsonPlusSerializer writes. It would read others too, and those may name code."""
