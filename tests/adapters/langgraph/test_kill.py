@@ -1,12 +1,14 @@
-"""A graph whose process is killed goes on where it was."""
+"""A graph whose process is killed, and its server with it, goes on where it was."""
 
 from __future__ import annotations
 
 import signal
 
+import pytest
 from langchain_core.messages import AIMessage
 
 from clew.adapters.langgraph import ClewSaver
+from clew.testing.servers import PostgresServer, RedisServer
 from tests.adapters.langgraph.support import config
 from tests.checkpointer.support import python, start
 
@@ -16,7 +18,7 @@ from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from clew.adapters.langgraph import ClewSaver
 
-path, killed = sys.argv[1], sys.argv[2] == "killed"
+url, killed = sys.argv[1], sys.argv[2] == "killed"
 
 def step(name, waits=False):
     def node(state):
@@ -35,29 +37,45 @@ builder.add_edge(START, "first")
 builder.add_edge(START, "beside")
 builder.add_edge("first", "second")
 builder.add_edge("second", "third")
-with ClewSaver(f"sqlite:///{path}") as saver:
+with ClewSaver(url) as saver:
     graph = builder.compile(checkpointer=saver)
     state = graph.invoke({"messages": []} if killed else None, {"configurable": {"thread_id": "t"}}, durability="sync")
     print([message.content for message in state["messages"]])
 """
 
 
-def test_a_killed_run_goes_on_with_the_node_that_it_was_killed_in(tmp_path):
-    path = tmp_path / "agent.db"
-    process = start(GRAPH, path, "killed")
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def place(request, tmp_path):
+    """The URL of a store, and its server, if it has one."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/agent.db", None
+        return
+    # What Redis acknowledges is on the disk only if it is told to put it there.
+    settings = {"appendonly": "yes", "appendfsync": "always"}
+    with PostgresServer() if request.param == "postgres" else RedisServer(settings) as server:
+        yield server.url, server
+
+
+def test_a_killed_run_goes_on_with_the_node_that_it_was_killed_in(place):
+    url, server = place
+    process = start(GRAPH, url, "killed")
     try:
         ran = {process.stdout.readline().strip() for _ in range(3)}
         assert ran == {"first", "beside", "second"}
     finally:
         process.kill()
+        if server is not None:
+            server.kill()
         process.wait()
         process.stdin.close()
         process.stdout.close()
     assert process.returncode == -signal.SIGKILL
+    if server is not None:
+        server.start()
     # Nothing that was saved runs again.
-    said = python(GRAPH, path, "resumed").splitlines()
+    said = python(GRAPH, url, "resumed").splitlines()
     assert said == ["second", "third", "['beside', 'first', 'second', 'third']"]
-    with ClewSaver(f"sqlite:///{path}") as saver:
+    with ClewSaver(url) as saver:
         assert saver.checkpointer.verify().ok
         found = saver.get_tuple(config())
         assert found is not None

@@ -27,6 +27,9 @@ from clew.model.checkpoint import Checkpoint
 MAX_BYTES: Final = 64 << 20
 """How much memory the dumps of all threads may take together; the least recently used go first."""
 
+STRETCH: Final = 64
+"""How many elements of a list are dumped at a time."""
+
 _OPTIONS: Final = (
     ormsgpack.OPT_PASSTHROUGH_TUPLE
     | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
@@ -44,46 +47,66 @@ _raw_items: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 class Dump:
     """What differs if what would be stored of a list differs.
 
-    Of messages: their classes, their fields, `packed` as one list of maps, and which fields were given.
-    Of anything else, all of it is in `packed`.
+    Of messages: their classes, their fields, `packed` as lists of maps, and which fields were given. Of anything else, all of
+    it is `packed`. That is in stretches of `STRETCH` elements, the last one shorter.
     """
 
     count: int
-    packed: bytes
+    packed: tuple[bytes, ...]
     classes: tuple[type, ...] = ()
     given: tuple[frozenset[str], ...] = ()
 
     def begins_with(self, other: Dump) -> bool:
         """Whether the first elements are all those of the other."""
-        size = _header_size(other.count)
+        if not other.count:
+            return True
+        *whole, last = other.packed
+        end = self.packed[len(whole)] if other.count <= self.count else b""
+        ends = (self.count - 1) // STRETCH == len(whole)
         return (
             other.count <= self.count
-            and (bool(self.classes) == bool(other.classes) or not other.count)
+            and bool(self.classes) == bool(other.classes)
             and self.classes[: len(other.classes)] == other.classes
             and self.given[: len(other.given)] == other.given
-            and self.packed.startswith(memoryview(other.packed)[size:], _header_size(self.count))
+            and self.packed[: len(whole)] == (*whole,)
+            and end.startswith(
+                memoryview(last)[_header_size(other.count - STRETCH * len(whole)) :],
+                _header_size(self.count - STRETCH * len(whole) if ends else STRETCH),
+            )
         )
 
     def elements(self) -> list[Any]:
         """One thing for each element, which differs if the element differs."""
-        items = [bytes(item) for item in _raw_items.decode(self.packed)]
+        items = [bytes(item) for stretch in self.packed for item in _raw_items.decode(stretch)]
         return list(zip(items, self.classes, self.given, strict=True)) if self.classes else items
 
     @property
     def weight(self) -> int:
-        return len(self.packed) + 100 * len(self.given)
+        return sum(map(len, self.packed)) + 100 * len(self.given)
 
 
-def dump(value: list[Any], before: Dump | None = None) -> Dump | None:
-    """The dump of a list, of which `before` is mostly the beginning; `None` if it can't be dumped cheaply."""
+_NOTHING: Final = Dump(0, ())
+
+
+def dump(value: list[Any], before: Dump = _NOTHING) -> Dump | None:
+    """The dump of a list, made of what it was `before` as far as that is the same; `None` if it can't be dumped cheaply."""
     classes = tuple(map(type, value))
     try:
         if value and MESSAGES.issuperset(classes) and not any(map(_EXTRA, value)):
-            packed = ormsgpack.packb(list(map(_DICT, value)), _fields, _OPTIONS)
-            return Dump(len(value), packed, classes, _frozen(list(map(_GIVEN, value)), before.given if before else ()))
-        return Dump(len(value), ormsgpack.packb(value, _fields, _OPTIONS))
+            packed = _packed(list(map(_DICT, value)), before.packed)
+            return Dump(len(value), packed, classes, _frozen(list(map(_GIVEN, value)), before.given))
+        return Dump(len(value), _packed(value, before.packed))
     except (TypeError, RecursionError):
         return None
+
+
+def _packed(items: list[Any], before: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    # A stretch that is the same is let go of at once, and its memory used for the next.
+    stretches = []
+    for number, first in enumerate(range(0, len(items), STRETCH)):
+        packed = ormsgpack.packb(items[first : first + STRETCH], _fields, _OPTIONS)
+        stretches.append(before[number] if number < len(before) and before[number] == packed else packed)
+    return tuple(stretches)
 
 
 def _frozen(given: list[set[str]], before: tuple[frozenset[str], ...]) -> tuple[frozenset[str], ...]:
@@ -152,7 +175,7 @@ def changes(
             if before is not None:
                 found.dumps[name] = before
             continue
-        now = dump(value, before) if type(value) is list else None
+        now = dump(value, before or _NOTHING) if type(value) is list else None
         if now is not None:
             found.dumps[name] = now
         if now is None or before is None or not now.begins_with(before):
@@ -178,7 +201,7 @@ def new_elements(parent: Known | None, found: Changes, name: str, value: Any) ->
 
 
 def _header_size(count: int) -> int:
-    return 1 if count < 16 else 3 if count < 1 << 16 else 5
+    return 1 if count < 16 else 3
 
 
 class Memory:

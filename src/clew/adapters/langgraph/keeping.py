@@ -7,10 +7,12 @@ numbers are shared, since nobody can change them; everything that can be changed
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final, Protocol, Self
+
+from pydantic import BaseModel
 
 from clew.adapters.langgraph.values import MESSAGES
 from clew.codec.packing import Packer
@@ -23,6 +25,11 @@ MAX_SET: Final = 100
 _MESSAGE_BYTES: Final = 1000
 """About what a message takes beside its texts."""
 
+_SLOTS: Final = [
+    vars(BaseModel)[name]
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+]
+"""All that an object of pydantic's has."""
 _SHARED: Final = frozenset({str, int, float, bool, type(None), bytes})
 """The types of what nobody can change."""
 _FIELDS: Final[Mapping[type, frozenset[str]]] = {
@@ -143,15 +150,10 @@ class Messages:
         for at, name, data in self.packed:
             fields[at][name] = packer.unpack(data)
         messages: list[Any] = list(map(object.__new__, self.classes))
-        _set(messages, "__dict__", fields)
-        _set(messages, "__pydantic_fields_set__", map(set, self.given))
-        _set(messages, "__pydantic_extra__", [{} for _ in messages])
-        _set(messages, "__pydantic_private__", repeat(None))
+        contents: tuple[Iterable[Any], ...] = (fields, map(set, self.given), [{} for _ in messages], repeat(None))
+        for slot, content in zip(_SLOTS, contents, strict=True):
+            deque(map(slot.__set__, messages, content), maxlen=0)
         return messages
-
-
-def _set(objects: list[Any], name: str, values: Iterable[Any]) -> None:
-    deque(map(object.__setattr__, objects, repeat(name), values), maxlen=0)
 
 
 @dataclass(frozen=True, slots=True)
