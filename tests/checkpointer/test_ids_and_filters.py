@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from tests.checkpointer.support import at
+from tests.checkpointer.support import at, text
 
 
 def test_the_caller_may_name_a_checkpoint(checkpointer):
@@ -135,3 +135,32 @@ def test_a_cleanup_keeps_what_it_is_told_to(checkpointer):
     report = checkpointer.cleanup(clew.RetentionPolicy(max_history=1), config="t", keep=keep)
     assert report.checkpoints == 3
     assert [each.state for each in checkpointer.get_history("t")] == [{"n": 4}, {"n": 1}]
+
+
+def test_a_checkpoint_that_is_known_is_not_loaded_again(store):
+    checkpointer = store.open()
+    made = checkpointer.put_checkpoint("t", {"n": 1, "m": [text(n) for n in range(20)]})
+    grown = checkpointer.update_state("t", set={"n": 2})
+    other = store.open()
+    for reader in (checkpointer, other):
+        for known in (made, reader.get_checkpoint(at(made))):
+            again = reader.get_checkpoint(at(made), known=known)
+            assert again.state is clew.NOT_LOADED
+            assert again.metadata == made.metadata
+            assert again.version == made.version
+        # The head is another one, and so is one without a version.
+        assert reader.get_checkpoint("t", known=made).state["n"] == 2
+        assert reader.get_checkpoint("t", known=reader.get_history("t", 1)[0]).state["n"] == 2
+        assert reader.get_checkpoint("t", known=grown).state is clew.NOT_LOADED
+    assert other.get_checkpoint("absent", known=made) is None
+
+
+def test_a_version_is_of_one_state_in_one_life_of_a_thread(store):
+    checkpointer, other = store.open(), store.open()
+    made = checkpointer.put_checkpoint("t", {"n": 1}, new_id="same")
+    other.put_checkpoint("t", {"n": 2}, new_id="same")
+    assert checkpointer.get_checkpoint("t", known=made).state == {"n": 2}
+    other.delete_thread("t")
+    assert checkpointer.get_checkpoint("t", known=made) is None
+    checkpointer.put_checkpoint("t", {"n": 1}, new_id="same")
+    assert checkpointer.get_checkpoint("t", known=made).state == {"n": 1}

@@ -7,7 +7,7 @@ numbers are shared, since nobody can change them; everything that can be changed
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final, Protocol, Self
@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from clew.adapters.langgraph.values import MESSAGES
 from clew.codec.packing import Packer
 from clew.codec.state import collecting_later
+from clew.errors import UnsupportedTypeError
 
 MAX_PARTS: Final = 64
 """A list that grew this often by what is not a message is read again from the store."""
@@ -199,9 +200,12 @@ class Kept:
         self.weight = sum([len(name) + part.weight for name, part in parts.items()])
 
     @classmethod
-    def of(cls, state: Mapping[str, Any], packer: Packer) -> Kept:
-        """What is kept of a state that was just loaded."""
-        return cls({name: part_of(value, packer) for name, value in state.items()})
+    def of(cls, state: Mapping[str, Any], packer: Packer) -> Kept | None:
+        """What is kept of a state that was just loaded; `None` if it holds what can't be packed again."""
+        try:
+            return cls({name: part_of(value, packer) for name, value in state.items()})
+        except UnsupportedTypeError:
+            return None
 
     def with_changes(self, set: Mapping[str, Part], append: Mapping[str, Part], remove: Sequence[str]) -> Kept | None:
         """What is kept of a state that was made out of this one; `None` if that is not worth it."""
