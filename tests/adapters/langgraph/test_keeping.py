@@ -24,7 +24,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.langgraph.changes import STRETCH, Memory, dump
-from clew.adapters.langgraph.keeping import MAX_PARTS, Kept, Messages, appended, part_of
+from clew.adapters.langgraph.keeping import AT_ONCE, MAX_PARTS, Kept, appended, part_of
 from clew.adapters.langgraph.layout import BOOK
 from clew.codec.packing import Packer
 from clew.codec.registry import DEFAULT_REGISTRY
@@ -164,15 +164,20 @@ def test_a_list_that_grows_is_kept_as_one(values):
     assert seen(kept.fresh(PACKER)) == seen(PACKER.unpack(PACKER.pack(whole)))
 
 
-def test_messages_stay_in_one_piece_and_other_lists_are_given_up_after_a_while():
-    kept = part_of([], PACKER)
-    for number in range(3 * MAX_PARTS):
-        kept = appended(kept, part_of([HumanMessage(str(number))], PACKER)) or pytest.fail("given up")
-    assert isinstance(kept, Messages)
+def test_messages_stay_in_few_parts_and_other_lists_are_given_up_after_a_while():
+    kept: Any = part_of([], PACKER)
+    for number in range(3 * AT_ONCE):
+        kept = appended(kept, part_of([HumanMessage(str(number))], PACKER))
+    assert len(kept.parts) == 3
+    kept = appended(
+        kept, part_of([HumanMessage(str(number)) for number in range(3 * AT_ONCE, 5 * AT_ONCE + 1)], PACKER)
+    )
+    assert [message.content for message in kept.fresh(PACKER)] == [str(number) for number in range(5 * AT_ONCE + 1)]
     other: Any = part_of([{}], PACKER)
-    for _ in range(MAX_PARTS):
-        other = appended(other, part_of([{}], PACKER)) if other is not None else None
-    assert other is None
+    for _ in range(MAX_PARTS - 1):
+        other = appended(other, part_of([{}], PACKER))
+    assert other.fresh(PACKER) == [{}] * MAX_PARTS
+    assert appended(other, part_of([{}], PACKER)) is None
 
 
 # --- Telling whether a list only grew

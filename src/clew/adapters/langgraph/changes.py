@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 import ormsgpack
 
-from clew.adapters.langgraph.keeping import Kept
+from clew.adapters.langgraph.keeping import Kept, one_of_its_kind
 from clew.adapters.langgraph.values import MESSAGES
 from clew.model.checkpoint import Checkpoint
 
@@ -113,7 +113,7 @@ def _frozen(given: list[set[str]], before: tuple[frozenset[str], ...]) -> tuple[
     """What `given` is now, made of what it was `before` as far as that is the same."""
     if tuple(given[: len(before)]) != before:
         before = ()
-    return before + tuple(map(frozenset, given[len(before) :]))
+    return before + tuple(map(one_of_its_kind, given[len(before) :]))
 
 
 def _fields(obj: Any) -> ormsgpack.Ext:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, Final, Protocol, Self
 
@@ -19,8 +19,10 @@ from clew.codec.packing import Packer
 from clew.codec.state import collecting_later
 from clew.errors import UnsupportedTypeError
 
-MAX_PARTS: Final = 64
-"""A list that grew this often by what is not a message is read again from the store."""
+AT_ONCE: Final = 64
+"""How many messages are put together at a time: what they need then stays at hand, and a list that grew shares the rest."""
+MAX_PARTS: Final = 1000
+"""A list in more parts, because it grew so often by what is not a message, is read again from the store."""
 MAX_SET: Final = 100
 """A longer list that is saved anew, because it did not only grow, is read again from the store."""
 _MESSAGE_BYTES: Final = 1000
@@ -39,6 +41,15 @@ _FIELDS: Final[Mapping[type, frozenset[str]]] = {
     if cls.__new__ is object.__new__ and not cls.__private_attributes__ and not cls.__pydantic_post_init__
 }
 """Those messages that are their fields and nothing more."""
+
+
+_kinds: dict[frozenset[str], frozenset[str]] = {}
+
+
+def one_of_its_kind(names: Iterable[str]) -> frozenset[str]:
+    """A set of names, the same one for the same names: of thousands of messages most were given the same few fields."""
+    made = frozenset(names)
+    return _kinds.setdefault(made, made) if len(_kinds) < 1000 else _kinds.get(made, made)
 
 
 class Part(Protocol):
@@ -81,7 +92,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """A list of messages, taken apart: what a thousand of them have in common is done in C, a thousand at a time.
+    """Some messages, taken apart: what they have in common is done in C, for all of them at once.
 
     In `fields`, whatever can be changed is left open: an empty dict or list, or something `packed`, goes there.
     """
@@ -90,21 +101,21 @@ class Messages:
     fields: list[dict[str, Any]]
     given: list[frozenset[str]]
     """Which of the fields were not left at their defaults."""
-    dicts: list[tuple[int, str]]
-    lists: list[tuple[int, str]]
+    dicts: dict[str, list[int]]
+    lists: dict[str, list[int]]
     packed: list[tuple[int, str, bytes]]
     weight: int
 
     @classmethod
     def of(cls, messages: list[Any], packer: Packer) -> Self | None:
         """`messages` taken apart; `None` if some are no messages, or have more to them than their fields."""
-        made = cls([], [], [], [], [], [], 0)
+        made = cls([], [], [], {}, {}, [], 0)
         weight = _MESSAGE_BYTES * len(messages)
         for at, message in enumerate(messages):
             known = _FIELDS.get(type(message))
             if known is None or message.__pydantic_extra__ or message.__pydantic_private__:
                 return None
-            fields, given = message.__dict__.copy(), frozenset(message.__pydantic_fields_set__)
+            fields, given = message.__dict__.copy(), one_of_its_kind(message.__pydantic_fields_set__)
             if fields.keys() != known or not given <= known:
                 return None
             for name, value in fields.items():
@@ -116,38 +127,42 @@ class Messages:
             made.classes.append(type(message))
             made.fields.append(fields)
             made.given.append(given)
-        return cls(made.classes, made.fields, made.given, made.dicts, made.lists, made.packed, weight)
+        return replace(made, weight=weight)
 
     def _leave_open(self, at: int, name: str, value: Any, packer: Packer) -> int:
-        if type(value) is dict and not value:
-            self.dicts.append((at, name))
-        elif type(value) is list and not value:
-            self.lists.append((at, name))
+        if not value and type(value) is dict:
+            self.dicts.setdefault(name, []).append(at)
+        elif not value and type(value) is list:
+            self.lists.setdefault(name, []).append(at)
         else:
             data = packer.pack(value)
             self.packed.append((at, name, data))
             return len(data)
         return 0
 
-    def followed_by(self, other: Messages) -> Messages:
-        """These and the others after them; both stay what they are."""
+    def followed_by(self, other: Messages) -> Messages | None:
+        """These and the others after them, if they are few enough; both stay what they are."""
         base = len(self.classes)
+        if base + len(other.classes) > AT_ONCE:
+            return None
         return Messages(
             self.classes + other.classes,
             self.fields + other.fields,
             self.given + other.given,
-            self.dicts + [(base + at, name) for at, name in other.dicts],
-            self.lists + [(base + at, name) for at, name in other.lists],
+            _moved_and_joined(self.dicts, other.dicts, base),
+            _moved_and_joined(self.lists, other.lists, base),
             self.packed + [(base + at, name, data) for at, name, data in other.packed],
             self.weight + other.weight,
         )
 
     def fresh(self, packer: Packer) -> list[Any]:
         fields = list(map(dict.copy, self.fields))
-        for at, name in self.dicts:
-            fields[at][name] = {}
-        for at, name in self.lists:
-            fields[at][name] = []
+        for name, places in self.dicts.items():
+            for at in places:
+                fields[at][name] = {}
+        for name, places in self.lists.items():
+            for at in places:
+                fields[at][name] = []
         for at, name, data in self.packed:
             fields[at][name] = packer.unpack(data)
         messages: list[Any] = list(map(object.__new__, self.classes))
@@ -157,39 +172,50 @@ class Messages:
         return messages
 
 
+def _moved_and_joined(one: dict[str, list[int]], other: dict[str, list[int]], base: int) -> dict[str, list[int]]:
+    return one | {name: one.get(name, []) + [base + at for at in places] for name, places in other.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A list that grew."""
+    """A list in several parts: one that grew, or a long one."""
 
     parts: tuple[Part, ...]
 
     @property
     def weight(self) -> int:
-        return sum(part.weight for part in self.parts)
+        return sum([part.weight for part in self.parts])
 
     def fresh(self, packer: Packer) -> list[Any]:
-        return [element for part in self.parts for element in part.fresh(packer)]
+        whole: list[Any] = []
+        for part in self.parts:
+            whole += part.fresh(packer)
+        return whole
 
 
 def part_of(value: Any, packer: Packer) -> Part:
     """What is kept of `value`, of which nothing is shared that can be changed."""
     if type(value) in _SHARED:
         return Constant(value)
-    taken_apart = Messages.of(value, packer) if type(value) is list else None
-    return taken_apart or Packed(packer.pack(value))
+    if type(value) is not list:
+        return Packed(packer.pack(value))
+    parts: list[Part] = []
+    for first in range(0, len(value) or 1, AT_ONCE):
+        taken_apart = Messages.of(value[first : first + AT_ONCE], packer)
+        if taken_apart is None:
+            return Packed(packer.pack(value))
+        parts.append(taken_apart)
+    return parts[0] if len(parts) == 1 else Elements(tuple(parts))
 
 
 def appended(part: Part, elements: Part) -> Part | None:
     """What is kept of a list that `elements` were added to; `None` if that is not worth it."""
     *parts, last = part.parts if isinstance(part, Elements) else (part,)
-    both = (
-        [last.followed_by(elements)]
-        if isinstance(last, Messages) and isinstance(elements, Messages)
-        else [last, elements]
-    )
-    if not parts and len(both) == 1:
-        return both[0]
-    return Elements((*parts, *both)) if len(parts) + len(both) <= MAX_PARTS else None
+    joined = last.followed_by(elements) if isinstance(last, Messages) and isinstance(elements, Messages) else None
+    if joined is not None:
+        return Elements((*parts, joined)) if parts else joined
+    parts += [last, *(elements.parts if isinstance(elements, Elements) else (elements,))]
+    return Elements(tuple(parts)) if len(parts) <= MAX_PARTS else None
 
 
 class Kept:
