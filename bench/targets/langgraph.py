@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
@@ -40,6 +42,28 @@ async def open_saver(place: Place, storage: str, stack: AsyncExitStack) -> Any:
         saver = await stack.enter_async_context(AsyncPostgresSaver.from_conn_string(place.url))
     await saver.setup()
     return saver
+
+
+class Nowhere(BaseCheckpointSaver[Any]):
+    """Keeps the last checkpoint as it is, the graph's own objects: no saver can be faster, and nothing is saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: CheckpointTuple | None = None
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self._last
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Any, metadata: CheckpointMetadata, new_versions: Any
+    ) -> RunnableConfig:
+        given = config["configurable"]
+        named = {"thread_id": given["thread_id"], "checkpoint_ns": "", "checkpoint_id": checkpoint["id"]}
+        self._last = CheckpointTuple({"configurable": named}, checkpoint, metadata, pending_writes=[])
+        return self._last.config
+
+    async def aput_writes(self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = "") -> None:
+        pass
 
 
 class LangGraph(Target):

@@ -1,7 +1,9 @@
-"""W4: the same LangGraph graph with LangGraph's own saver, with its DeltaChannel, and with Clew's saver."""
+"""W4: the same LangGraph graph with LangGraph's own saver, with its DeltaChannel, and with Clew's saver; and with one that
+saves nothing, which shows what LangGraph itself takes."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.conversation import prose
 from bench.measure import Call, Measure, in_turn
-from bench.places import Place
+from bench.places import PACE, Memory, Place
 from bench.workloads.common import Results, Run
 
 if TYPE_CHECKING:
@@ -64,17 +66,19 @@ def _schema(delta: bool) -> Any:
 
 
 async def run(run: Run) -> Results:
-    from bench.targets.langgraph import open_saver
+    from bench.targets.langgraph import Nowhere, open_saver
     from clew.adapters.langgraph import ClewSaver
 
     sizes = SIZES[run.size]
     results: Results = []
     async with AsyncExitStack() as stack:
         running = []
-        for name in ("clew", "langgraph", "langgraph delta"):
-            place = await run.ground.place(run.storage)
-            if name == "clew":
-                saver: Any = ClewSaver(place.url)
+        for name in ("clew", "langgraph", "langgraph delta", "no saver"):
+            place = await run.ground.place(run.storage) if name != "no saver" else Memory()
+            if name == "no saver":
+                saver: Any = Nowhere()
+            elif name == "clew":
+                saver = ClewSaver(place.url)
                 await saver.checkpointer.asetup()
                 stack.push_async_callback(saver.checkpointer.arelease)
             else:
@@ -84,9 +88,13 @@ async def run(run: Run) -> Results:
             running.append((Running(name, saver, place, delta=name == "langgraph delta"), empty))
         for mark in (sizes.window, sizes.turns):
             for each, _ in running if mark > sizes.window else ():
+                # As in W1: the others never write a row anew.
+                pace = PACE.get(run.storage, 0.0) if each.name == "clew" and run.size != "tiny" else 0.0
                 for turn in range(2 * sizes.window, mark):
                     run.report(f"{each.name}: the graph's turn {turn}")
                     await each.turn()
+                    if pace:
+                        await asyncio.sleep(pace)
             run.report(f"the graph's turns up to {mark}, in turn")
             calls: dict[str, Call] = {each.name: each.turn for each, _ in running}
             computed: dict[str, list[float]] = {}
