@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 import clew
 from clew.adapters.langgraph import ClewSaver
+from clew.adapters.langgraph.twins import SyncTwins
 from tests.adapters.langgraph.support import SyncSaver, chat, config, say
 from tests.adapters.langgraph.test_values import put
 from tests.checkpointer.support import python
@@ -48,7 +49,9 @@ def test_the_sync_bridge_covers_every_async_method_that_the_suite_calls():
     bridged = {name for name in vars(SyncSaver) if name.startswith("a")}
     asked = {
         name
-        for name in vars(ClewSaver)
+        for cls in ClewSaver.__mro__
+        if issubclass(cls, SyncTwins)
+        for name in vars(cls)
         if name.startswith("a") and name in vars(BaseCheckpointSaver) and name != "aget_delta_channel_history"
     }
     assert bridged == asked

@@ -34,7 +34,7 @@ from clew.adapters.langgraph.layout import (
     is_layout,
 )
 from clew.adapters.langgraph.messages import moment_of, recorded
-from clew.adapters.langgraph.twins import SyncTwins
+from clew.adapters.langgraph.removing import Removing
 from clew.adapters.langgraph.values import Allowed, loaded, stored, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.finding import Namespaces
@@ -46,7 +46,6 @@ from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict
 from clew.model.config import ANY_USER
 from clew.model.message import Message
-from clew.model.retention import RetentionPolicy
 
 WRITE: Final = "write:"
 """Begins the keys of the attachments that are pending writes."""
@@ -56,7 +55,7 @@ PAGE: Final = 20
 """How many checkpoints are read at a time for a list."""
 
 
-class ClewSaver(SyncTwins):
+class ClewSaver(Removing):
     """LangGraph's checkpoints in any Clew store: `graph.compile(checkpointer=ClewSaver(clew.connect(url)))`.
 
     Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every thread is an ordinary Clew
@@ -378,52 +377,6 @@ class ClewSaver(SyncTwins):
         if isinstance(current, str):
             return f"{int(current.partition('.')[0]) + 1:032}.{random.random():016}"
         return 1 if current is None else int(current) + 1
-
-    # --- Removing and copying. LangGraph names no user here, so these act for everybody.
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Remove the thread with everything; a run that still goes on in it gets ThreadDeletedError."""
-        await self.checkpointer.adelete_thread(of_everybody(thread_id))
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints and writes of these runs, in all threads."""
-        await self.checkpointer.adelete_runs([str(run_id) for run_id in run_ids])
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints and writes to a new thread, which belongs to the owner of the first."""
-        await self.checkpointer.acopy_thread(of_everybody(source_thread_id), str(target_thread_id))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep only the latest checkpoint of each namespace, and what its delta channels are rebuilt from; or nothing at all
-        (`strategy="delete"`)."""
-        if strategy not in ("keep_latest", "delete"):
-            raise ConfigError(f'strategy must be "keep_latest" or "delete", not {strategy!r}')
-        for thread_id in thread_ids:
-            if strategy == "delete":
-                await self.adelete_thread(thread_id)
-                continue
-            config = of_everybody(thread_id)
-            keep = await self._needed_by_heads(config)
-            await self.checkpointer.acleanup(RetentionPolicy(max_history=1), config=config, keep=keep)
-
-    async def _needed_by_heads(self, config: dict[str, Any]) -> set[tuple[str, str]]:
-        """The ancestors from which the delta channels of each namespace's head are rebuilt."""
-        infos = await self.checkpointer.alist_checkpoints(config, limit=None, namespaces="all")
-        heads = {info.namespace: info for info in reversed(infos)}
-        needed: set[tuple[str, str]] = set()
-        for namespace, head in heads.items():
-            source = {**config, "checkpoint_ns": namespace, "checkpoint_id": head.checkpoint_id}
-            waiting = set(head.metadata.get("counters_since_delta_snapshot") or ())
-            while waiting:
-                found = await self.checkpointer.aget_checkpoint(source)
-                if found is None:
-                    break
-                needed.add((namespace, found.checkpoint_id))
-                waiting -= graph_checkpoint(found, self.serde)["channel_values"].keys()
-                if found.metadata.parent_id is None:
-                    break
-                source = {**source, "checkpoint_id": found.metadata.parent_id}
-        return needed
 
 
 def _text_or_none(value: Any) -> str | None:
