@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, Self
 from pydantic import BaseModel
 
 from clew.adapters.langgraph.values import MESSAGES
+from clew.codec.nodes import ARRAY, header
 from clew.codec.packing import Packer
 from clew.codec.state import collecting_later
 from clew.errors import UnsupportedTypeError
@@ -163,8 +164,9 @@ class Messages:
         for name, places in self.lists.items():
             for at in places:
                 fields[at][name] = []
-        for at, name, data in self.packed:
-            fields[at][name] = packer.unpack(data)
+        together = header(ARRAY, len(self.packed)) + b"".join([data for _, _, data in self.packed])
+        for (at, name, _), value in zip(self.packed, packer.unpack(together), strict=True):
+            fields[at][name] = value
         messages: list[Any] = list(map(object.__new__, self.classes))
         contents: tuple[Iterable[Any], ...] = (fields, map(set, self.given), [{} for _ in messages], repeat(None))
         for slot, content in zip(_SLOTS, contents, strict=True):
