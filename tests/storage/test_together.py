@@ -130,3 +130,23 @@ def test_a_call_that_is_cancelled_from_outside_leaves_nobody_waiting():
                 await waiting
 
     asyncio.run(run())
+
+
+def test_a_failure_that_is_no_error_of_clews_is_reported_and_leaves_nobody_waiting():
+    async def run() -> None:
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+
+        async def broken(questions: Sequence[int]) -> list[int]:
+            await asyncio.sleep(0)
+            if len(questions) > 1:
+                raise RuntimeError("no more threads")
+            return [*questions]
+
+        together = Together(broken, at_once=1, most=8)
+        answers = await asyncio.gather(*map(together.ask, range(3)), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [int, TransientStorageError, TransientStorageError]
+        await asyncio.sleep(0)
+        assert [str(error) for error in reported] == ["no more threads"]
+
+    asyncio.run(run())

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.codec.chunks import Chunks
 from clew.codec.cutting import opened, split_pairs
 from clew.codec.index import Memo
 from clew.codec.nodes import (
@@ -49,7 +50,7 @@ class Decoding:
         What `known` remembers of `item` is decoded from there, and no values are read for it.
         """
         if known is not None and known.packed and known.node == item:
-            return self.decode(known.packed), known
+            return self._unpacked(known.packed), known
         extended = read_extension(item)
         if extended is not None and extended[0] == NodeTag.SEQUENCE:
             return self._list_with_memo(item, read_sequence(memoryview(item)[extended[1] :]))
@@ -66,6 +67,11 @@ class Decoding:
                 memos[key] = memo
         memo = Memo(packed=b"", node=item, entries=memos) if memos else None
         return (self._packer.build(kind.prefix, state) if kind.tag else state), memo
+
+    def _unpacked(self, packed: bytes | Chunks) -> Any:
+        if isinstance(packed, Chunks):
+            return list(chain.from_iterable([self.decode(part) for part in packed.parts]))
+        return self.decode(packed)
 
     def runs(self, node: Sequence) -> Runs:
         """All runs of a sequence, those in its spine first."""

@@ -61,6 +61,8 @@ class Together(Generic[Question, Answer]):
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running -= 1
         self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._loop.call_exception_handler({"message": "clew: reads that went together failed", "exception": error})
         self._start()
 
     async def _run(self, asked: list[tuple[Question, asyncio.Future[Answer]]]) -> None:

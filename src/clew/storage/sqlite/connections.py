@@ -164,11 +164,17 @@ class Connections:
                 connection = self.open()
                 try:
                     self._make_ready(connection)
-                finally:
+                    connection.execute("PRAGMA query_only = ON")
+                except BaseException:
                     connection.close()
+                    raise
             except sqlite3.Error as error:
                 raise storage_error(error, self.path) from error
             self._prepared.set()
+            # It has read the schema already: the first reader gets it.
+            with self._changed:
+                self._lent += 1
+            self._give_back(connection, broken=False)
 
     def _make_ready(self, connection: sqlite3.Connection) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
