@@ -36,19 +36,31 @@ from clew.model.records import ValueRow
 from clew.storage.offload import inline
 from clew.storage.packing import pack_ranges, union, unpack_ranges
 from clew.storage.protocol import StaleBasisError
-from clew.storage.sqlite import SQLiteStorage, applying, connections, indexing, reading, schema, writer
+from clew.storage.sqlite import (
+    SQLiteStorage,
+    applying,
+    connections,
+    indexing,
+    reading,
+    schema,
+    thread_index,
+    thread_search,
+    writer,
+)
 from clew.storage.sqlite.indexing import candidates
 from clew.testing import DrivenStorage, DurableStorageContract, run_inline
 from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
 
 
 class TestSQLiteStorageWithSmallLimits(DurableStorageContract):
-    """The same with every message in the substring index at once, and places that move on after every commit."""
+    """The same with everything in the substring indexes at once, and places that move on after every commit."""
 
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
         monkeypatch.setattr(indexing, "INDEX_FROM", 0)
         monkeypatch.setattr(indexing, "INDEX_STEP", 1)
+        monkeypatch.setattr(thread_index, "WAITING", 0)
+        monkeypatch.setattr(thread_search, "REACH", 1)
         monkeypatch.setattr(applying, "_RECENT_PLACES", 1)
         monkeypatch.setattr(applying, "_PLACES_AT_ONCE", 1)
 

@@ -1,6 +1,6 @@
 -- Version 3: an index names at least every thread that has a given text in its own or in its id; those who ask verify each.
 
--- It needs no extension: the words are the three characters from each one on, fewer at the end of a text, so that a needle of any
+-- It needs no extension: the words are the four characters from each one on, fewer at the end of a text, so that a needle of any
 -- length is words, or the beginning of one. The owner is a word, too: who looks for what others have many of reads only their
 -- own. Those that a tsvector might have no room for have one word that every needle looks for. What these functions give is in
 -- the index, so they never change.
@@ -8,8 +8,8 @@ CREATE FUNCTION @schema.thread_words(of_id text, of_text text, of_user text) RET
 LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10000 AS $clew$
     SELECT CASE WHEN length(of_id) + length(of_text) > 10000 THEN array_to_tsvector(ARRAY['very long'])
     ELSE array_to_tsvector(
-        ARRAY(SELECT substr(of_id, n, 3) FROM generate_series(1, length(of_id)) AS n)
-        || ARRAY(SELECT substr(of_text, n, 3) FROM generate_series(1, length(of_text)) AS n)
+        ARRAY(SELECT substr(of_id, n, 4) FROM generate_series(1, length(of_id)) AS n)
+        || ARRAY(SELECT substr(of_text, n, 4) FROM generate_series(1, length(of_text)) AS n)
         || ('owner ' || left(coalesce(of_user, ''), 100)))
     END
 $clew$;
@@ -18,12 +18,12 @@ $clew$;
 CREATE FUNCTION @schema.thread_sought(needle text, of_all boolean, of_user text) RETURNS tsquery
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $clew$
     SELECT (format('''very long'' | (%s%s)',
-        string_agg('''' || replace(replace(substr(needle, n, 3), '\', '\\'), '''', '''''') || '''', ' & ')
-            || CASE WHEN length(needle) < 3 THEN ':*' ELSE '' END,
+        string_agg('''' || replace(replace(substr(needle, n, 4), '\', '\\'), '''', '''''') || '''', ' & ')
+            || CASE WHEN length(needle) < 4 THEN ':*' ELSE '' END,
         CASE WHEN of_all THEN '' ELSE
             ' & ''owner ' || replace(replace(left(coalesce(of_user, ''), 100), '\', '\\'), '''', '''''') || ''''
         END))::tsquery
-    FROM generate_series(1, greatest(length(needle) - 2, 1), greatest((length(needle) - 2) / 12, 1)) AS n
+    FROM generate_series(1, greatest(length(needle) - 3, 1), greatest((length(needle) - 3) / 8, 1)) AS n
 $clew$;
 
 -- A short list of what is to be entered, because each search reads it. Statistics of the words would be of no use, and take long.
