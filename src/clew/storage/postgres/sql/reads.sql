@@ -115,7 +115,8 @@ WITH newest AS MATERIALIZED (
     WHERE @which AND @found AND NOT (SELECT newest FROM among)
     ORDER BY updated_at DESC, ordinal DESC LIMIT $1 OFFSET $2
 )
-SELECT @thread FROM page JOIN @schema.threads AS t USING (thread_id)
+SELECT @thread FROM page
+CROSS JOIN LATERAL (SELECT * FROM @schema.threads AS x WHERE x.thread_id = page.thread_id OFFSET 0) AS t
 @head
 ORDER BY t.updated_at DESC, t.ordinal DESC
 

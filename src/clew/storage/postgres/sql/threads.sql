@@ -14,16 +14,17 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10000 AS $clew$
     END
 $clew$;
 
--- Of a long needle only some of its words: each further one narrows the candidates less.
+-- Of a long needle some of its words are enough, the last one among them: names and ids that have something in common mostly
+-- begin alike.
 CREATE FUNCTION @schema.thread_sought(needle text, of_all boolean, of_user text) RETURNS tsquery
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $clew$
     SELECT (format('''very long'' | (%s%s)',
-        string_agg('''' || replace(replace(substr(needle, n, 4), '\', '\\'), '''', '''''') || '''', ' & ')
+        string_agg('''' || replace(replace(substr(needle, n, 4), E'\\', E'\\\\'), '''', '''''') || '''', ' & ')
             || CASE WHEN length(needle) < 4 THEN ':*' ELSE '' END,
         CASE WHEN of_all THEN '' ELSE
-            ' & ''owner ' || replace(replace(left(coalesce(of_user, ''), 100), '\', '\\'), '''', '''''') || ''''
+            ' & ''owner ' || replace(replace(left(coalesce(of_user, ''), 100), E'\\', E'\\\\'), '''', '''''') || ''''
         END))::tsquery
-    FROM generate_series(1, greatest(length(needle) - 3, 1), greatest((length(needle) - 3) / 8, 1)) AS n
+    FROM generate_series(greatest(length(needle) - 3, 1), 1, -greatest((length(needle) + 2) / 6, 1)) AS n
 $clew$;
 
 -- A short list of what is to be entered, because each search reads it. Statistics of the words would be of no use, and take long.
