@@ -34,8 +34,9 @@ from tests.storage.test_postgres import fill as fill_postgres
 IDS = ["thread-1", "thread-2", "Straße", "İd", "e\u0301", "a%b_c", "x\"y'z\\", "AND (NEAR)", "🧵", "very long", "t"]
 OWNERS = [None, "ann", "Bob's\\"]
 PARTS = [
-    "Lisbon", "lis", "ß", "SS", "İ", "i\u0307", "e\u0301", "é", "ﬁ", "Σ", "ς", "東京", "京都", "🧵🧶", "\0", "\x01", "\x02", "\ud800", "\ud7ff",
-    "%", "_", "'", "''", '"', "\\", "*", ":*", "&", "|", "(", ")", " AND ", "NEAR", " ", "\n", "-", "^", "owner ", "very long",
+    "Lisbon", "lis", "ß", "SS", "İ", "i\u0307", "e\u0301", "é", "ﬁ", "Σ", "ς", "東京", "京都", "🧵🧶",
+    "\0", "\x01", "\x02", "\ud800", "\ud7ff", "%", "_", "'", "''", '"', "\\", "*", ":*", "&", "|", "(", ")",
+    " AND ", "NEAR", " ", "\n", "-", "^", "owner ", "very long",
     "aaaa", "abcabc", "x",
 ]  # fmt: skip
 
@@ -69,7 +70,9 @@ def compare(store: DrivenStorage, done: list[tuple[Any, ...]], needles: list[str
             made = committed(number, *step)
             outcomes = [each.outcomes(made)[0] for each in (reference, store)]
             assert isinstance(outcomes[0], ClewError) == isinstance(outcomes[1], ClewError), outcomes
-        said = [record.text for record in reference.threads()] + [folded(each.thread_id) for each in reference.threads()]
+        said = [record.text for record in reference.threads()] + [
+            folded(each.thread_id) for each in reference.threads()
+        ]
         parts = [text[at : at + size] for text in said for size in (1, 2, 4, 5, 9) for at in (0, 1, len(text) - size)]
         for needle in dict.fromkeys([*map(folded, needles), *said, *parts]):
             for query in ({"user": ANY_USER}, {"user": "ann", "limit": 2}, {"user": None, "offset": 1, "limit": 1}):
@@ -153,7 +156,13 @@ def fill(path: Path, count: int, first: int = 0) -> None:
             " message_count, indexed_messages, checkpoint_count, size, created_at, updated_at, text, data)"
             " VALUES (?, ?, 0, 'i', 0, 0, 1, 0, 0, 0, 0, 0, ?, ?, ?, x'')",
             (
-                (f"thread-{number:06d}", "ann" if number % 2 else "bob", number, number, f"trip {number % 100}".encode())
+                (
+                    f"thread-{number:06d}",
+                    "ann" if number % 2 else "bob",
+                    number,
+                    number,
+                    f"trip {number % 100}".encode(),
+                )
                 for number in range(first, first + count)
             ),
         )
@@ -299,9 +308,7 @@ def test_threads_are_found_where_sqlite_has_no_fts5(store, path, monkeypatch):
     connection.execute("PRAGMA writable_schema = ON")
     made = "CREATE VIRTUAL TABLE thread_grams USING nowhere(thread_index, instance)"
     with connection:
-        connection.execute(
-            "INSERT INTO sqlite_schema VALUES ('table', 'thread_grams', 'thread_grams', 0, ?)", (made,)
-        )
+        connection.execute("INSERT INTO sqlite_schema VALUES ('table', 'thread_grams', 'thread_grams', 0, ?)", (made,))
     connection.close()
     store.reopen()
     assert store.thread_ids(search="me 1", limit=3) == ["t19", "t18", "t17"]
