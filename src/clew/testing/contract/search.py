@@ -174,8 +174,8 @@ class SearchContract(ContractPart):
         assert store.thread_ids(search="d-00", offset=95) == newest[-5:]
         assert store.thread_ids(search="thread", limit=2, offset=650) == newest[650:652]
         assert store.thread_ids(search="thread-0700") == store.thread_ids(search="q") == []
-        store.apply_all(*(deletion(name) for name in many[1:]))
-        assert store.thread_ids(search="thread") == ["thread-0000"]
+        store.apply_all(*(deletion(name) for name in many[1:100]))
+        assert store.thread_ids(search="thread-00") == ["thread-0000"]
 
     def test_a_large_thread_is_searched_like_a_small_one(self, store: DrivenStorage) -> None:
         texts = [
