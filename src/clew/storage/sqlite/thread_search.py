@@ -97,5 +97,5 @@ def _among(
     start, limit = asked["offset"], asked["limit"]
     page = [number for _, number in matching[start : None if limit < 0 else start + limit]]
     rows = connection.execute(statements["numbered_threads"], {"numbers": json.dumps(page)}).fetchall()
-    rows.sort(key=lambda row: page.index(row[-1]))
-    return [row[:-1] for row in rows]
+    by_number = {row[-1]: row[:-1] for row in rows}
+    return [by_number[number] for number in page]
