@@ -18,6 +18,7 @@ from clew.errors import (
     ConfigError,
     ConflictError,
     CorruptRecordError,
+    EncryptionError,
     LeaseError,
     MissingExtraError,
     PermissionDeniedError,
@@ -39,6 +40,7 @@ from clew.factory import (
 from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
 from clew.model.config import ANY_USER, Config
 from clew.model.diff import Change, Diff
+from clew.model.encryption import Encryption
 from clew.model.message import Message
 from clew.model.reports import (
     CleanupReport,
@@ -78,6 +80,8 @@ __all__ = [
     "Damage",
     "Diff",
     "DistributedCheckpointer",
+    "Encryption",
+    "EncryptionError",
     "InMemoryCheckpointer",
     "IndexStats",
     "Lease",
