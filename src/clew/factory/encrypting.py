@@ -7,9 +7,8 @@ from typing import Final
 
 from clew.errors import ConfigError, MissingExtraError
 from clew.model.encryption import Encryption
-from clew.storage.encrypted import EncryptedStorage
+from clew.storage.encrypted import EncryptedStorage, encrypted_in
 from clew.storage.protocol import Storage
-from clew.storage.wrapper import StorageWrapper
 
 VARIABLE: Final = "CLEW_ENCRYPTION_KEYS"
 
@@ -21,22 +20,13 @@ def with_encryption(storage: Storage, encryption: Encryption | None) -> Storage:
     if not isinstance(encryption, Encryption):
         # What it is may be a key.
         raise ConfigError(f"encryption takes a clew.Encryption(keys=…), not {type(encryption).__name__}")
-    if is_encrypted(storage):
+    if encrypted_in(storage):
         raise ConfigError("the store is encrypted by its own checkpointer already: give encryption= in one place")
     try:
         from clew.codec.sealing import Keyring
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"encryption needs {error.name}: pip install 'clew[crypto]'", extra="crypto") from error
     return EncryptedStorage(storage, Keyring(encryption))
-
-
-def is_encrypted(storage: Storage) -> bool:
-    """Whether `storage`, or what it is around, seals."""
-    while isinstance(storage, StorageWrapper):
-        if isinstance(storage, EncryptedStorage):
-            return True
-        storage = storage.inner
-    return False
 
 
 def encryption_of_environment() -> Encryption | None:

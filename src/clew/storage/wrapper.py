@@ -52,6 +52,11 @@ class StorageWrapper:
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
 
+    @property
+    def around(self) -> tuple[Storage, ...]:
+        """The storages that this one is around."""
+        return (self.inner,)
+
     async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
         """Do `operation`; called again, it is done again."""
         return await operation()

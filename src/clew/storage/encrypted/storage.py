@@ -25,11 +25,12 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
 from clew.storage.checks import owner_of_new
+from clew.storage.copying import read_content
 from clew.storage.encrypted.cipher import Cipher
 from clew.storage.encrypted.lineage import Lineage, Origin
 from clew.storage.encrypted.sealing import Opener, Sealer
 from clew.storage.encrypted.states import SealedStates
-from clew.storage.protocol import Storage
+from clew.storage.protocol import RESERVED, Storage
 from clew.storage.wrapper import SharedStates, StorageWrapper
 
 FIRST_PAGE, LARGEST_PAGE = 500, 8_000
@@ -44,7 +45,8 @@ class EncryptedStorage(StorageWrapper):
     """`inner` with everything sealed that carries content: docs/encryption.md says what that is, and what stays readable.
 
     What the storage can't read it can't search: that is done here, page by page, with the same results. A fork's lineage is
-    read once, when something in it is met that was written to another thread.
+    read once, when something in it is met that was written to another thread. What replication keeps for itself (which store
+    serves) is no content, and is left as it is.
     """
 
     def __init__(self, inner: Storage, cipher: Cipher) -> None:
@@ -68,7 +70,8 @@ class EncryptedStorage(StorageWrapper):
                     outcomes += await self.inner.apply(sealed)
                     sealed = []
                 commit, lineage = await self._with_lineage(commit)
-            sealed.append(Sealer(self.cipher, commit.thread_id).commit(commit, lineage))
+            own = commit.thread_id == RESERVED
+            sealed.append(commit if own else Sealer(self.cipher, commit.thread_id).commit(commit, lineage))
         return outcomes + await self.inner.apply(sealed) if sealed else outcomes
 
     async def _with_lineage(self, commit: Commit) -> tuple[Commit, Lineage]:
@@ -120,6 +123,8 @@ class EncryptedStorage(StorageWrapper):
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
         found = await self.inner.attachments(query)
+        if query.thread_id == RESERVED:
+            return found
         return await self._opened(query.thread_id, lambda opener: [opener.attachment(each) for each in found])
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
@@ -182,6 +187,16 @@ class EncryptedStorage(StorageWrapper):
             size = min(2 * size, LARGEST_PAGE)
         return found[: query.limit]
 
+    async def stale(self, thread_id: str) -> int:
+        """How many records of the thread are not sealed with the current key, if at all."""
+        content = await read_content(self.inner, thread_id)
+        if content is None or thread_id == RESERVED:
+            return 0
+        stored = [content.thread.data, *(row.data for row in content.rows)]
+        stored += [part for each in content.checkpoints for part in (each.body, each.metadata)]
+        stored += [each.data for each in content.attachments] + [each.data for each in content.messages]
+        return sum(1 for each in stored if each and not self.cipher.is_current(each))
+
     # Lineages
 
     async def _opened(self, thread_id: str, read: Callable[[Opener], _T]) -> _T:
@@ -203,6 +218,14 @@ class EncryptedStorage(StorageWrapper):
         for each in found:
             opener.thread(replace(each, head=None))
         return opener.lineage
+
+
+def encrypted_in(storage: Storage) -> list[EncryptedStorage]:
+    """`storage` if it seals, or those inside of it that do."""
+    if isinstance(storage, EncryptedStorage):
+        return [storage]
+    inside = storage.around if isinstance(storage, StorageWrapper) else ()
+    return [found for each in inside for found in encrypted_in(each)]
 
 
 def _follows(commit: Commit, earlier: Sequence[Commit]) -> bool:
