@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import clew
@@ -177,7 +179,11 @@ def test_what_is_resealed_while_others_write_loses_nothing(store, monkeypatch):
     async def meanwhile(commit):
         if len(written) < 3:
             written.append(1)
-            await other.aput_messages("t", [clew.Message(message_id="m", role="user", content=f"new {len(written)}")])
+            said = clew.Message(message_id="m", role="user", content=f"new {len(written)}")
+            # Somewhere else: each checkpointer has a loop of its own.
+            writing = threading.Thread(target=other.put_messages, args=("t", [said]))
+            writing.start()
+            writing.join()
         return await applied(commit)
 
     monkeypatch.setattr(rotated, "_apply_unseen", meanwhile)

@@ -23,12 +23,15 @@ from clew.storage.redis import RedisStorage
 from clew.storage.sqlite import SQLiteStorage
 from clew.testing import DurableStorageContract, FaultyStorage, RetryingStorage, StorageContract, script
 from clew.testing.contract.base import ContractPart, Stored
+from clew.testing.contract.commits import CommitContract
+from clew.testing.contract.forks import ForkContract
+from clew.testing.contract.search import SearchContract
+from clew.testing.contract.threads import ThreadContract
 from clew.testing.machine import CI, storage_machine
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.replicated.support import replicated
 from tests.storage.test_contract_cached import cached
-from tests.storage.test_contract_faulty import PLANS, FaultyContract
-from tests.storage.test_contract_memory import CopyingStorage
+from tests.storage.test_contract_faulty import PLANS
 from tests.storage.test_contract_postgres import drop, schema_of
 from tests.storage.test_contract_redis import clean
 
@@ -63,11 +66,6 @@ class TestEncryptedMemory(Encrypted, StorageContract):
         return encrypted(MemoryStorage())
 
 
-class TestEncryptedCopyingStorage(Encrypted, StorageContract):
-    def make_storage(self, tmp_path: Path) -> Storage:
-        return encrypted(CopyingStorage())
-
-
 class TestEncryptedSQLite(Encrypted, DurableStorageContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         return encrypted(SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL"))
@@ -93,13 +91,19 @@ class TestEncryptedRedis(Encrypted, DurableStorageContract):
         return encrypted(RedisStorage(shared_redis(), prefix=str(tmp_path)))
 
 
-class TestTwoEncryptedStorages(Encrypted, StorageContract):
+class TestTwoEncryptedStorages(Encrypted, CommitContract, ForkContract, SearchContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         return replicated(encrypted(MemoryStorage()), encrypted(MemoryStorage()), mode="async")
 
 
-class TestEncryptedAndFaulty(Encrypted, FaultyContract):
+class TestEncryptedAndFaulty(Encrypted, CommitContract, ForkContract, ThreadContract):
     """What is inside fails and loses answers, and whoever is above tries again."""
+
+    answers_get_lost = True
+
+    @pytest.fixture(autouse=True, params=list(PLANS))
+    def plan(self, request: pytest.FixtureRequest) -> None:
+        self.chosen = str(request.param)
 
     def make_storage(self, tmp_path: Path) -> Storage:
         # A batch with a fork of what comes before it in the batch is applied in two calls: one of them has to get through.
@@ -108,7 +112,4 @@ class TestEncryptedAndFaulty(Encrypted, FaultyContract):
 
 
 TestEncryptedMachine = storage_machine(lambda _: encrypted(MemoryStorage()), exact_sizes=False).TestCase
-TestEncryptedSQLiteMachine = storage_machine(
-    lambda directory: encrypted(SQLiteStorage(directory / "clew.db", synchronous="NORMAL")), exact_sizes=False
-).TestCase
-TestEncryptedSQLiteMachine.settings = settings(CI, max_examples=30)
+TestEncryptedMachine.settings = settings(CI, max_examples=60)
