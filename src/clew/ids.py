@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from base64 import b32hexencode
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_STANDARD = bytes.maketrans(b"0123456789ABCDEFGHIJKLMNOPQRSTUV", _ALPHABET.encode())
+_LETTERS = _ALPHABET.encode() * 8
+"""A letter for every byte, each of them for eight."""
 _random: list[str] = []
 _moment = 0, ""
 if hasattr(os, "register_at_fork"):
@@ -21,7 +21,7 @@ def new_id() -> str:
     try:
         drawn = _random.pop()
     except IndexError:
-        text = b32hexencode(os.urandom(10 * 64)).translate(_STANDARD).decode()
+        text = os.urandom(10 * 64).translate(_LETTERS).decode()
         _random.extend([text[at : at + 10] for at in range(10, len(text) - 9, 10)])
         drawn = text[:10]
     now = time.time_ns() // 1_000_000

@@ -378,6 +378,8 @@ def test_every_query_finds_its_rows_by_an_index(store):
             [JournalEntry(position=1, thread_id="f9", commit_id="c", after=None, incarnation=None, at=NOON, data=b"")]
         ),
     ]
+    loads = [CheckpointQuery(thread_id=f"f{n}", user="u1", detail="state", limit=1) for n in range(16)]
+    queries.append(statements.heads([parameters for query in loads if (parameters := statements.load(query))]))
     for question in queries:
         assert "Seq Scan" not in explained(store, question), question[0]
 

@@ -7,8 +7,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import msgspec
-
 from clew.codec.nodes import (
     ARRAY,
     DICT,
@@ -20,6 +18,7 @@ from clew.codec.nodes import (
     header,
     read_extension,
     read_header,
+    split_items,
 )
 from clew.codec.packing import CONTAINER_TAGS, Tag, name_length
 
@@ -32,7 +31,6 @@ SPLIT: Final = 1024
 RUNS_INLINE: Final = 256
 """More bytes of runs than this move into a spine."""
 
-_items: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _PIECE: Final = re.compile(rb"(?s).{1024,4096}?(?<=[\x00-\x1f -/:-@eE][aeioAEIO\x80-\x9f0-3].)(?=[^\x00])|.{1,4096}")
 
 
@@ -70,11 +68,6 @@ def written_length(container: Container, keys: Iterable[int], values: Iterable[i
     lengths = [*keys, *values]
     inner = len(container.prefix) + len(header(container.shape, len(lengths) // 2)) + sum(lengths)
     return inner + extension_overhead(inner) if container.tag else inner
-
-
-def split_items(content: bytes | memoryview, count: int) -> list[bytes]:
-    """The `count` msgpack items in `content`. Raises msgspec.DecodeError if they are not exactly so many."""
-    return list(map(bytes, _items.decode(header(ARRAY, count) + content)))
 
 
 def split_pairs(content: bytes | memoryview, count: int) -> dict[bytes, bytes]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, chain
 from typing import Any, Final
 
 import msgspec
 
+from clew.codec.chunks import Chunks
 from clew.codec.cutting import opened, split_pairs
 from clew.codec.index import Memo
 from clew.codec.nodes import (
@@ -24,7 +26,7 @@ from clew.codec.nodes import (
     read_value,
 )
 from clew.codec.packing import Packer, Tag
-from clew.codec.rows import OpenRows
+from clew.codec.rows import OpenRows, measures
 
 _FIRST_NODE: Final = NodeTag.VALUE.value
 
@@ -48,7 +50,7 @@ class Decoding:
         What `known` remembers of `item` is decoded from there, and no values are read for it.
         """
         if known is not None and known.packed and known.node == item:
-            return self.decode(known.packed), known
+            return self._unpacked(known.packed), known
         extended = read_extension(item)
         if extended is not None and extended[0] == NodeTag.SEQUENCE:
             return self._list_with_memo(item, read_sequence(memoryview(item)[extended[1] :]))
@@ -66,6 +68,11 @@ class Decoding:
         memo = Memo(packed=b"", node=item, entries=memos) if memos else None
         return (self._packer.build(kind.prefix, state) if kind.tag else state), memo
 
+    def _unpacked(self, packed: bytes | Chunks) -> Any:
+        if isinstance(packed, Chunks):
+            return list(chain.from_iterable([self.decode(part) for part in packed.parts]))
+        return self.decode(packed)
+
     def runs(self, node: Sequence) -> Runs:
         """All runs of a sequence, those in its spine first."""
         if not node.spine:
@@ -79,18 +86,14 @@ class Decoding:
 
     def _list_with_memo(self, item: bytes, node: Sequence) -> tuple[Any, Memo | None]:
         runs = self.runs(node)
-        inner = self._inner(node, runs)
+        stretches = [stretch for first, count in runs for stretch in self._rows.stretches(first, count)]
+        inner = _inner(node, [row.slice(first, end) for row, first, end in stretches])
         met = self._nodes_met
         value = self._container(node, inner)
         if node.container != LIST or self._nodes_met != met:
             # Values with references inside them: the next save cuts them anew, and finds them by their digests.
             return value, None
-        lengths: list[int] = []
-        items: list[int] = []
-        for first, count in runs:
-            more_lengths, more_items = self._rows.measures(first, count)
-            lengths += more_lengths
-            items += more_items
+        lengths, items = measures(stretches)
         memo = Memo(
             packed=inner,
             start=len(header(node.container.shape, node.count)),
@@ -115,12 +118,8 @@ class Decoding:
             return self._decoder.decode(b"".join(self._contents(runs)))
         if tag == NodeTag.SEQUENCE:
             node = read_sequence(data)
-            return self._container(node, self._inner(node, self.runs(node)))
+            return self._container(node, _inner(node, self._contents(self.runs(node))))
         return self._packer.revive_with(self._decoder, tag, data)
-
-    def _inner(self, node: Sequence, runs: Runs) -> bytes:
-        kind = node.container
-        return b"".join([kind.prefix, header(kind.shape, node.count), *self._contents(runs)])
 
     def _container(self, node: Sequence, inner: bytes) -> Any:
         if node.container.tag:
@@ -132,3 +131,9 @@ class Decoding:
         if single:
             runs = tuple((number, 1) for first, count in runs for number in range(first, first + count))
         return [part for first, count in runs for part in self._rows.read(first, count)]
+
+
+def _inner(node: Sequence, contents: Iterable[memoryview]) -> bytes:
+    """What a sequence looks like written out, after its tag."""
+    kind = node.container
+    return b"".join([kind.prefix, header(kind.shape, node.count), *contents])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from clew.codec.cutting import closed, opened, split_items, split_pairs
+from clew.codec.cutting import closed, opened, split_pairs
 from clew.codec.decode import Decoding
 from clew.codec.encode import Covers, Encoding
 from clew.codec.index import Entries, Part, joined
@@ -22,6 +22,7 @@ from clew.codec.nodes import (
     read_pieces,
     read_sequence,
     read_value,
+    split_items,
 )
 from clew.codec.packing import Packer
 from clew.errors import ConfigError

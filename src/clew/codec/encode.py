@@ -7,15 +7,14 @@ with the memo of the last save (a list that only grew is one comparison), else b
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.codec import rows
+from clew.codec.chunks import Chunks
 from clew.codec.cutting import (
     INLINE,
     LARGE,
@@ -26,10 +25,10 @@ from clew.codec.cutting import (
     opened,
     pieces,
     run_groups,
-    split_items,
     split_pairs,
 )
 from clew.codec.index import Entries, Memo, Part, ThreadIndex, joined
+from clew.codec.keeping import accumulated, kept, spliced, whole
 from clew.codec.nodes import (
     LIST,
     MAP,
@@ -41,6 +40,7 @@ from clew.codec.nodes import (
     ranges_of,
     runs_of,
     sequence_node,
+    split_items,
     value_node,
     write_runs,
 )
@@ -79,13 +79,15 @@ class Encoding:
             return None
         return rows.write_row(self.first, self._contents, self._items, self.digests)
 
-    def part(self, item: bytes, memo: Memo | None) -> Part:
+    def part(self, item: bytes | Chunks, memo: Memo | None) -> Part:
         """Any part, as small as it can be made in the body."""
+        if memo is not None and memo.packed == item:
+            return Part(memo.node, len(item), memo.covers, memo)
+        if isinstance(item, Chunks):
+            return self._chunked(item, memo)
         size = len(item)
         if size <= INLINE:
             return Part(item, size)
-        if memo is not None and memo.packed == item:
-            return Part(memo.node, size, memo.covers, memo)
         container = opened(item)
         if container is not None:
             kind, count, start = container
@@ -104,7 +106,7 @@ class Encoding:
             node, covers = pieces_node(size, runs), ranges_of(runs)
         return Part(node, size, covers, Memo(packed=item, node=node, covers=covers))
 
-    def entries(self, container: Container, packed: Mapping[bytes, bytes], memo: Memo | None) -> Entries:
+    def entries(self, container: Container, packed: Mapping[bytes, bytes | Chunks], memo: Memo | None) -> Entries:
         """A map of packed keys to packed values, each a part by itself."""
         known = memo.entries if memo is not None else {}
         return Entries(container, {key: self.part(item, known.get(key)) for key, item in packed.items()})
@@ -149,41 +151,59 @@ class Encoding:
         cut = self._cut(zip(written, map(len, written), [part.covers for part in parts.values()], strict=True))
         return self._node(entries.container, len(parts), length, runs_of(cut.numbers), covers)
 
+    def _chunked(self, item: Chunks, memo: Memo | None) -> Part:
+        """A long list."""
+        if memo is None or memo.container != LIST:
+            memo = _NOTHING
+        added = item.added_to(memo.packed, memo.start, memo.items[-1] if memo.items else 0)
+        if added is None:
+            return self._changed(LIST, item.count, item.start, item.whole(), memo, item)
+        return self._grown(LIST, item.count, item.start, item, memo, added)
+
     def sequence(self, container: Container, count: int, start: int, item: bytes, memo: Memo | None) -> Part:
         """A list (or a tuple, a set, …) cut into values, those of the memo kept where it agrees."""
         if memo is None or memo.container != container:
             memo = _NOTHING
         # A view: to copy a megabyte costs as much as to compare it, and more in page faults.
-        old = memoryview(memo.packed)[memo.start :]
+        old = memoryview(whole(memo.packed))[memo.start :]
         if item.startswith(old, start):
-            return self._grown(container, count, start, item, memo, len(old))
-        low, high, tail, middle = _kept(memo, bytes(old), item, start, count)
+            before = memo.items[-1] if memo.items else 0
+            added = split_items(item[start + len(old) :], count - before)
+            return self._grown(container, count, start, item, memo, added)
+        return self._changed(container, count, start, item, memo, item)
+
+    def _changed(
+        self, container: Container, count: int, start: int, item: bytes, memo: Memo, packed: bytes | Chunks
+    ) -> Part:
+        """One that is not what it was, from some place on or up to some place."""
+        low, high, tail, middle = kept(memo, whole(memo.packed)[memo.start :], item, start, count)
         fresh = self._cut_items(middle)
         numbers = [*memo.numbers[low:high], *fresh.numbers, *memo.numbers[tail:]]
-        ends = _spliced(memo.ends, low, high, fresh.lengths, tail)
-        items = _spliced(memo.items, low, high, fresh.items, tail)
+        ends = spliced(memo.ends, low, high, fresh.lengths, tail)
+        items = spliced(memo.items, low, high, fresh.items, tail)
         reach = {at - low: reach for at, reach in memo.reach.items() if low <= at < high}
         reach |= {at + high - low: reach for at, reach in fresh.reach.items()}
         shift = len(numbers) - len(memo.numbers)
         reach |= {at + shift: reach for at, reach in memo.reach.items() if at >= tail}
-        return self._remembered(container, count, start, item, numbers, ends, items, runs_of(numbers), reach)
+        return self._remembered(container, count, start, packed, numbers, ends, items, runs_of(numbers), reach)
 
-    def _grown(self, container: Container, count: int, start: int, item: bytes, memo: Memo, length: int) -> Part:
+    def _grown(
+        self, container: Container, count: int, start: int, packed: bytes | Chunks, memo: Memo, added: list[bytes]
+    ) -> Part:
         """The usual case: everything that was there is still there, and some items came after it."""
-        before = memo.items[-1] if memo.items else 0
-        fresh = self._cut_items(split_items(item[start + length :], count - before))
+        fresh = self._cut_items(added)
         reach = memo.reach
         if fresh.reach:
-            kept = len(memo.numbers)
-            reach = {**reach, **{at + kept: covers for at, covers in fresh.reach.items()}}
+            there = len(memo.numbers)
+            reach = {**reach, **{at + there: covers for at, covers in fresh.reach.items()}}
         return self._remembered(
             container,
             count,
             start,
-            item,
+            packed,
             memo.numbers + fresh.numbers,
-            memo.ends + _accumulated(fresh.lengths, memo.ends),
-            memo.items + _accumulated(fresh.items, memo.items),
+            memo.ends + accumulated(fresh.lengths, memo.ends),
+            memo.items + accumulated(fresh.items, memo.items),
             runs_of(fresh.numbers, memo.runs),
             reach,
         )
@@ -193,16 +213,16 @@ class Encoding:
         container: Container,
         count: int,
         start: int,
-        item: bytes,
+        packed: bytes | Chunks,
         numbers: list[int],
         ends: list[int],
         items: list[int],
         runs: Runs,
         reach: Mapping[int, Covers],
     ) -> Part:
-        part = self._node(container, count, len(item), runs, _all(reach.values()) if reach else [])
+        part = self._node(container, count, len(packed), runs, _all(reach.values()) if reach else [])
         part.memo = Memo(
-            packed=item,
+            packed=packed,
             node=part.node,
             covers=part.covers,
             container=container,
@@ -301,95 +321,9 @@ def _sequence_part(
 _NOTHING: Final = Memo(packed=b"", node=b"")
 
 
-def _kept(memo: Memo, old: bytes, item: bytes, start: int, count: int) -> tuple[int, int, int, list[bytes]]:
-    """Which values of the memo can stay: `low` up to `high` at the front, from `tail` on at the end; and the items between."""
-    ends, values = memo.ends, len(memo.ends)
-    low, high = 0, bisect_right(ends, _common_prefix(item, start, old, 0))
-    if high == 0 and values:
-        low, high = _window(old, ends, item, start, count)
-    at = start + (_end(ends, high) - _end(ends, low))
-    before = _end(memo.items, high) - _end(memo.items, low)
-    tail = values
-    if high < values:
-        same = _common_suffix(item, at, old, _end(ends, high))
-        tail = max(bisect_left([0, *ends], len(old) - same), high)
-    while True:
-        after = _end(memo.items, values) - _end(memo.items, tail)
-        until = len(item) - (len(old) - _end(ends, tail))
-        try:
-            if count >= before + after:
-                return low, high, tail, split_items(item[at:until], count - before - after)
-        except msgspec.DecodeError:
-            # What looked like common items at the end starts inside an item of the new list.
-            pass
-        tail = values
-
-
-def _window(old: bytes, ends: list[int], item: bytes, start: int, count: int) -> tuple[int, int]:
-    """The values that stay when items fell out at the front: where the first item now was before, and on from there."""
-    if not count:
-        return 0, 0
-    offset = old.find(split_items(item[start:], count)[0])
-    low = bisect_left(ends, offset) + 1
-    if offset <= 0 or low > len(ends) or ends[low - 1] != offset:
-        return 0, 0
-    high = bisect_right(ends, offset + _common_prefix(item, start, old, offset))
-    return (low, high) if high > low else (0, 0)
-
-
-def _common_prefix(one: bytes, at: int, other: bytes, offset: int) -> int:
-    """How many bytes `one` from `at` and `other` from `offset` have in common."""
-
-    def same(low: int, high: int) -> bool:
-        return one[at + low : at + high] == other[offset + low : offset + high]
-
-    return _extent(min(len(one) - at, len(other) - offset), same)
-
-
-def _common_suffix(one: bytes, at: int, other: bytes, offset: int) -> int:
-    """How many bytes at the ends of `one` (after `at`) and `other` (after `offset`) are the same."""
-
-    def same(low: int, high: int) -> bool:
-        return one[len(one) - high : len(one) - low] == other[len(other) - high : len(other) - low]
-
-    return _extent(min(len(one) - at, len(other) - offset), same)
-
-
-def _extent(length: int, same: Callable[[int, int], bool]) -> int:
-    """Up to where two things of `length` are the same, by comparing ever smaller stretches once one differs."""
-    step, extent = 1 << 16, 0
-    while extent < length:
-        width = min(step, length - extent)
-        if same(extent, extent + width):
-            extent += width
-        elif width == 1:
-            break
-        else:
-            step = width // 2
-    return extent
-
-
 def _header_growth(old: Sequence, added: int) -> int:
     shape = old.container.shape
     return len(header(shape, old.count + added)) - len(header(shape, old.count))
-
-
-def _end(ends: list[int], values: int) -> int:
-    return ends[values - 1] if values else 0
-
-
-def _spliced(ends: list[int], low: int, high: int, lengths: list[int], tail: int) -> list[int]:
-    """Where values end: those of `ends` from `low` to `high`, then some of these `lengths`, then those from `tail` on."""
-    base = _end(ends, low)
-    spliced = [end - base for end in ends[low:high]]
-    spliced += _accumulated(lengths, spliced)
-    shift = _end(spliced, len(spliced)) - _end(ends, tail)
-    return spliced + [end + shift for end in ends[tail:]]
-
-
-def _accumulated(lengths: list[int], after: list[int]) -> list[int]:
-    last = after[-1] if after else 0
-    return [last := last + length for length in lengths]
 
 
 def _all(reaches: Iterable[Covers]) -> list[Range]:

@@ -20,6 +20,7 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from clew.errors import CorruptRecordError
@@ -38,6 +39,7 @@ class NodeTag(enum.IntEnum):
     SEQUENCE = 34
 
 
+_items: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 ARRAY: Final = 0x90
 MAP: Final = 0x80
 
@@ -246,3 +248,8 @@ def read_header(item: bytes | memoryview, at: int = 0) -> tuple[int, int, int] |
     if head in (0xDD, 0xDF):
         return (ARRAY if head == 0xDD else MAP), int.from_bytes(item[at + 1 : at + 5], "big"), at + 5
     return None
+
+
+def split_items(content: bytes | memoryview, count: int) -> list[bytes]:
+    """The `count` msgpack items in `content`. Raises msgspec.DecodeError if they are not exactly so many."""
+    return list(map(bytes, _items.decode(header(ARRAY, count) + content)))

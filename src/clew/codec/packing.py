@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 import ormsgpack
 
+from clew.codec.chunks import CHUNK, Chunks, packed_list
 from clew.codec.nodes import ARRAY, DICT, MAP, Container, header
 from clew.codec.registry import Entry, Record, Registry, is_saveable_class
 from clew.errors import CorruptRecordError, UnsupportedTypeError
@@ -68,6 +69,7 @@ _nesting: Final = threading.local()
 """How many extensions inside each other are being packed: each is a call of its own, which the C encoder does not count."""
 _Path = tuple[str, ...]
 ExtHook = Callable[[int, memoryview], Any]
+_NO_CHUNKS: Final[Mapping[bytes, Sequence[bytes]]] = {}
 
 
 class Packer:
@@ -91,8 +93,13 @@ class Packer:
             except RecursionError:
                 raise _too_deep((name,)) from None
 
-    def pack_fields(self, obj: Any) -> tuple[Container, dict[bytes, bytes]] | None:
-        """The fields of a dict or of an object of a registered class, each packed by itself; `None` for anything else."""
+    def pack_fields(
+        self, obj: Any, before: Mapping[bytes, Sequence[bytes]] = _NO_CHUNKS
+    ) -> tuple[Container, dict[bytes, bytes | Chunks]] | None:
+        """The fields of a dict or of an object of a registered class, each packed by itself; `None` for anything else.
+
+        A long list is packed in chunks: those that it had `before`, by packed key, where they are the same.
+        """
         if type(obj) is dict:
             container, fields = DICT, obj
             if not all(type(key) is str for key in fields):
@@ -103,10 +110,14 @@ class Packer:
                 return None
             container = Container(MAP, Tag.RECORD, ormsgpack.packb(entry.name))
             fields = entry.take_apart(obj)
-        packed = {}
+        packed: dict[bytes, bytes | Chunks] = {}
         for key, value in fields.items():
             try:
-                packed[ormsgpack.packb(key)] = ormsgpack.packb(value, self._extend, _OPTIONS)
+                name = ormsgpack.packb(key)
+                if type(value) is list and len(value) > CHUNK:
+                    packed[name] = packed_list(value, self._packed, before.get(name, ()))
+                else:
+                    packed[name] = ormsgpack.packb(value, self._extend, _OPTIONS)
             except (TypeError, RecursionError):
                 packed[self.pack(key)] = self.pack(value, name=f"state{_step(key)}")
         return container, packed

@@ -102,30 +102,47 @@ _directories: Final = msgspec.msgpack.Decoder(tuple[list[int], list[int] | None]
 class OpenRow:
     """A row whose directory has been read."""
 
-    __slots__ = ("_content", "_ends", "end", "first", "items", "lengths")
+    __slots__ = ("_content", "_ends", "_start", "end", "first", "items", "lengths")
 
     def __init__(self, row: ValueRow) -> None:
         content = unseal(row.data)
         size, at = read_varint(content, 0)
+        start = at + size
         try:
-            lengths, items = _directories.decode(content[at : at + size])
+            lengths, items = _directories.decode(content[at:start])
         except msgspec.DecodeError as error:
             raise CorruptRecordError(f"the directory of a stored row of values is damaged: {error}") from error
-        self.first, self.end = row.first, row.end
+        count = row.count
+        self.first, self.end = row.first, row.first + count
         self.lengths = lengths
-        self.items = items if items is not None else [1] * len(lengths)
-        self._ends = list(accumulate(lengths, initial=at + size))
+        self.items = items if items is not None else [1] * count
         self._content = content
-        if len(lengths) != row.count or len(self.items) != row.count or self._ends[-1] != len(content):
+        self._start = start
+        self._ends: list[int] | None = None
+        if len(lengths) != count or len(self.items) != count or start + sum(lengths) != len(content):
             raise CorruptRecordError("a stored row of values is not what its directory says")
 
     def slice(self, first: int, end: int) -> memoryview:
         """The contents of values `first` up to `end`, put together; both within this row."""
-        return memoryview(self._content)[self._ends[first - self.first] : self._ends[end - self.first]]
+        content = memoryview(self._content)
+        if first == self.first and end == self.end:
+            return content[self._start :]
+        ends = self._borders()
+        return content[ends[first - self.first] : ends[end - self.first]]
 
     def contents(self) -> list[bytes]:
         """Each value's content."""
-        return [self._content[start:end] for start, end in pairwise(self._ends)]
+        return [self._content[start:end] for start, end in pairwise(self._borders())]
+
+    def _borders(self) -> list[int]:
+        # Most rows are read as a whole, and don't need them.
+        if self._ends is None:
+            self._ends = list(accumulate(self.lengths, initial=self._start))
+        return self._ends
+
+
+Stretch = tuple[OpenRow, int, int]
+"""A row, and the values `first` up to `end` of it."""
 
 
 class OpenRows:
@@ -141,36 +158,44 @@ class OpenRows:
 
     def read(self, first: int, count: int) -> list[memoryview]:
         """The contents of `count` values from `first`, in as few parts as they lie in. CorruptRecordError if one is missing."""
-        return [row.slice(low, high) for row, low, high in self._parts(first, count)]
+        return [row.slice(low, high) for row, low, high in self.stretches(first, count)]
 
-    def measures(self, first: int, count: int) -> tuple[list[int], list[int]]:
-        """The lengths and the item counts of `count` values from `first`."""
-        lengths: list[int] = []
-        items: list[int] = []
-        for row, low, high in self._parts(first, count):
-            start, stop = low - row.first, high - row.first
-            lengths += row.lengths[start:stop]
-            items += row.items[start:stop]
-        return lengths, items
-
-    def _parts(self, first: int, count: int) -> Iterator[tuple[OpenRow, int, int]]:
-        end, at = first + count, bisect_right(self._firsts, first) - 1
+    def stretches(self, first: int, count: int) -> list[Stretch]:
+        """Where `count` values from `first` lie. CorruptRecordError if one is missing."""
+        found: list[Stretch] = []
+        firsts = self._firsts
+        end, at, last = first + count, bisect_right(firsts, first) - 1, len(firsts) - 1
         while first < end:
-            row = self._open(at) if 0 <= at < len(self._rows) else None
+            row = self._opened(at) if 0 <= at <= last else None
             if row is None or not row.first <= first < row.end:
                 raise CorruptRecordError(f"value {first} is missing", values=(first, first + 1))
-            stop = min(end, row.end, *self._firsts[at + 1 : at + 2])
-            yield row, first, stop
+            stop = min(row.end, end)
+            if at < last and firsts[at + 1] < stop:
+                stop = firsts[at + 1]
+            found.append((row, first, stop))
             first, at = stop, at + 1
+        return found
 
-    def _open(self, at: int) -> OpenRow:
+    def _opened(self, at: int) -> OpenRow:
         row = self._rows[at]
-        if isinstance(row, ValueRow):
-            try:
-                self._rows[at] = opened = OpenRow(row)
-            except CorruptRecordError as error:
-                raise CorruptRecordError(
-                    f"{error} (values {row.first} to {row.end - 1})", values=(row.first, row.end)
-                ) from error
-            return opened
-        return row
+        if type(row) is OpenRow:
+            return row
+        assert isinstance(row, ValueRow)
+        try:
+            self._rows[at] = opened = OpenRow(row)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(
+                f"{error} (values {row.first} to {row.end - 1})", values=(row.first, row.end)
+            ) from error
+        return opened
+
+
+def measures(stretches: Iterable[Stretch]) -> tuple[list[int], list[int]]:
+    """The lengths and the item counts of the values in `stretches`."""
+    lengths: list[int] = []
+    items: list[int] = []
+    for row, first, end in stretches:
+        start, stop = first - row.first, end - row.first
+        lengths += row.lengths[start:stop]
+        items += row.items[start:stop]
+    return lengths, items

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
+from clew.codec.chunks import Chunks
 from clew.codec.cutting import written_length
 from clew.codec.decode import Decoding
 from clew.codec.edit import NO_ENTRIES, Edit, covers_of, entries_of, needed_to_edit
@@ -62,7 +63,7 @@ class Encoded(Struct, frozen=True, kw_only=True):
 class Packed(Struct, frozen=True):
     """A state at one moment: its fields, each as msgpack, or the whole as one item; and how long it is."""
 
-    fields: tuple[Container, dict[bytes, bytes]] | None
+    fields: tuple[Container, dict[bytes, bytes | Chunks]] | None
     item: bytes | None
     size: int
 
@@ -77,11 +78,13 @@ class StateCodec:
 
     def encode(self, state: Any, index: ThreadIndex | None, namespace: str) -> Encoded:
         """`state` for a thread of which `index` is known (`None`: a new thread)."""
-        return self.encode_packed(self.packed(state), index, namespace)
+        memo = _memo(index, namespace)
+        return self._encode(self.packed(state, memo), index, memo)
 
-    def packed(self, state: Any) -> Packed:
-        """All of `state`, as it is now. Raises UnsupportedTypeError and StateTooLargeError."""
-        fields = self._packer.pack_fields(state)
+    def packed(self, state: Any, memo: Memo | None = None) -> Packed:
+        """All of `state`, as it is now, in chunks of `memo` as far as it has the same. Raises UnsupportedTypeError and
+        StateTooLargeError."""
+        fields = self._packer.pack_fields(state, _chunks(memo) if memo is not None else {})
         if fields is None:
             item = self._packer.pack(state)
             size = len(item)
@@ -92,8 +95,9 @@ class StateCodec:
 
     def encode_packed(self, packed: Packed, index: ThreadIndex | None, namespace: str) -> Encoded:
         """What was packed, for a thread of which `index` is known."""
-        view = index.views.get(namespace) if index is not None else None
-        memo = view.memo if view is not None else None
+        return self._encode(packed, index, _memo(index, namespace))
+
+    def _encode(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
         encoding = Encoding(index)
         if packed.fields is None:
             assert packed.item is not None
@@ -176,3 +180,14 @@ class StateCodec:
                 size=size,
                 limit=self._max_state_bytes,
             )
+
+
+def _memo(index: ThreadIndex | None, namespace: str) -> Memo | None:
+    """How the last state in `namespace` was cut, if that is known."""
+    view = index.views.get(namespace) if index is not None else None
+    return view.memo if view is not None else None
+
+
+def _chunks(memo: Memo) -> Mapping[bytes, Sequence[bytes]]:
+    """The chunks of each long list, by packed key."""
+    return {key: entry.packed.parts for key, entry in memo.entries.items() if isinstance(entry.packed, Chunks)}

@@ -14,6 +14,7 @@ from typing import Any
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.storage.postgres.commits import is_usual
+from clew.storage.together import fail
 
 STATEMENTS = 4
 """How many statements are under way at once at most."""
@@ -161,13 +162,7 @@ class Batcher:
 
     def _fail(self, entries: list[_Entry], error: StorageError) -> None:
         for entry in entries:
-            if not entry.done.done():
-                # Each its own: callers add their tracebacks to it.
-                mine = type(error)(*error.args, **error.facts)
-                mine.__cause__ = error.__cause__
-                entry.done.set_exception(mine)
-                # Whoever waits is told; if nobody does any more, that is no news for the log.
-                entry.done.exception()
+            fail(entry.done, error)
             self._leave(entry)
 
     def _leave(self, entry: _Entry) -> None:

@@ -87,6 +87,17 @@ class Statements:
         parameters += [escaped(each) for each in given if each is not None]
         return statement, parameters
 
+    def heads(self, loads: Sequence[Sequence[Any]]) -> Question:
+        """What to ask for several heads at once, from what `load` gave for each."""
+        return self._sql["heads"], [list(column) for column in zip(*loads, strict=True)]
+
+    def load(self, query: CheckpointQuery) -> list[Any] | None:
+        """The parameters for the state at a head, if `query` asks for nothing else."""
+        asked = (query.detail, query.limit, query.checkpoint_id, query.before, query.run_id)
+        if query.namespace is None or asked != ("state", 1, None, None, None):
+            return None
+        return [*self._who(query.thread_id, query.user), escaped(query.namespace), escaped_or_none(query.known)]
+
     def _checkpoint_statement(self, body: bool, state: bool, spaced: bool, named: bool, before: bool) -> str:
         """The statement for a query that gives a namespace, an id, a `before`."""
         sql = self._sql
@@ -164,16 +175,19 @@ def _ranges(covers: str) -> tuple[Range, ...]:
 
 
 def checkpoint_page(rows: list[Row]) -> CheckpointPage:
-    if not rows:
-        return CheckpointPage(basis=None)
-    found: list[CheckpointRecord] = []
-    values: list[ValueRow] = []
-    basis = None
-    for kind, n1, n2, n3, n4, t1, t2, t3, t4, t5, b1, b2, covers in rows:
+    return checkpoint_pages(rows, 1)[0]
+
+
+def checkpoint_pages(rows: list[Row], count: int) -> list[CheckpointPage]:
+    """The pages that rows make up, each by its place."""
+    bases: list[Basis | None] = [None] * count
+    found: list[list[CheckpointRecord]] = [[] for _ in bases]
+    values: list[list[ValueRow]] = [[] for _ in bases]
+    for kind, place, n1, n2, n3, n4, t1, t2, t3, t4, t5, b1, b2, covers in rows:
         if kind == 2:
-            values.append(ValueRow(first=n1, count=n2, digests=b1, data=b2))
+            values[place - 1].append(ValueRow(first=n1, count=n2, digests=b1, data=b2))
         elif kind == 1:
-            found.append(
+            found[place - 1].append(
                 CheckpointRecord(
                     checkpoint_id=unescaped(t1),
                     namespace=unescaped(t2),
@@ -190,11 +204,14 @@ def checkpoint_page(rows: list[Row]) -> CheckpointPage:
                 )
             )
         else:
-            basis = Basis(incarnation=t1, epoch=n1, next_value=n2)
-    # The parts of a statement have no order of their own.
-    found.sort(key=attrgetter("sequence"), reverse=True)
-    values.sort(key=_by_first)
-    return CheckpointPage(basis=basis, checkpoints=tuple(found), rows=tuple(values))
+            bases[place - 1] = Basis(incarnation=t1, epoch=n1, next_value=n2)
+    pages = []
+    for basis, checkpoints, rows_of_values in zip(bases, found, values, strict=True):
+        # The parts of a statement have no order of their own.
+        checkpoints.sort(key=attrgetter("sequence"), reverse=True)
+        rows_of_values.sort(key=_by_first)
+        pages.append(CheckpointPage(basis=basis, checkpoints=tuple(checkpoints), rows=tuple(rows_of_values)))
+    return pages
 
 
 def value_page(rows: list[Row]) -> ValuePage:

@@ -47,19 +47,26 @@ from clew.storage.postgres.schema import Schema
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
 from clew.storage.protocol import Capabilities
+from clew.storage.together import Together
 
 _TABLES = tuple(
     f"@schema.{name}"
     for name in ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal")
 )
 
+_LOADS_AT_ONCE, _LOADS_TOGETHER = 4, 16
+"""Several statements, so that one is decoded while the server works on the next."""
+_Load = tuple[CheckpointQuery, list[Any]]
+"""A query for a head, and its parameters."""
+
 
 class _Home:
-    """What belongs to one event loop: its connections and the commits that wait on it."""
+    """What belongs to one event loop: its connections, and the commits and loads that wait on them."""
 
-    def __init__(self, connections: Connections, batcher: Batcher) -> None:
+    def __init__(self, connections: Connections, batcher: Batcher, loads: Together[_Load, CheckpointPage]) -> None:
         self.connections = connections
         self.batcher = batcher
+        self.loads = loads
 
 
 class PgStorage:
@@ -104,7 +111,11 @@ class PgStorage:
         except BaseException:
             await connections.close(pool_too=own)
             raise
-        return _Home(connections, Batcher(partial(self._many, connections), partial(self._one, connections)))
+        return _Home(
+            connections,
+            Batcher(partial(self._many, connections), partial(self._one, connections)),
+            Together(partial(self._heads, connections), at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER),
+        )
 
     async def _leave(self, home: _Home) -> None:
         await home.batcher.finish()
@@ -169,7 +180,16 @@ class PgStorage:
             if answer["outcome"] != "again":
                 return outcome(commit, answer)
 
+    async def _heads(self, connections: Connections, loads: Sequence[_Load]) -> list[CheckpointPage]:
+        if len(loads) == 1:
+            return [reading.checkpoint_page(await connections.fetch(*self._statements.checkpoints(loads[0][0])))]
+        rows = await connections.fetch(*self._statements.heads([parameters for _, parameters in loads]))
+        return reading.checkpoint_pages(rows, len(loads))
+
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        load = self._statements.load(query)
+        if load is not None:
+            return await (await self._homes.get()).loads.ask((query, load))
         return reading.checkpoint_page(await self._fetch(self._statements.checkpoints(query)))
 
     async def values(self, query: ValueQuery) -> ValuePage:

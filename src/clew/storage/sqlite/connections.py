@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
@@ -28,6 +28,7 @@ if (3, 12) <= sys.version_info < (3, 12, 4):
 Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
+Question = TypeVar("Question")
 
 IDLE_READERS = 8
 _OLDEST = (3, 37, 0)
@@ -163,11 +164,17 @@ class Connections:
                 connection = self.open()
                 try:
                     self._make_ready(connection)
-                finally:
+                    connection.execute("PRAGMA query_only = ON")
+                except BaseException:
                     connection.close()
+                    raise
             except sqlite3.Error as error:
                 raise storage_error(error, self.path) from error
             self._prepared.set()
+            # It has read the schema already: the first reader gets it.
+            with self._changed:
+                self._lent += 1
+            self._give_back(connection, broken=False)
 
     def _make_ready(self, connection: sqlite3.Connection) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -216,6 +223,12 @@ class Connections:
             raise
         self._give_back(connection, broken=False)
         return result
+
+    def read_all(
+        self, work: Callable[[sqlite3.Connection, Question], Result], questions: Sequence[Question]
+    ) -> list[Result]:
+        """`work(connection, question)` for each of them, over one unchanging view of the file."""
+        return self.read(lambda connection: [work(connection, question) for question in questions])
 
     def _borrow(self) -> sqlite3.Connection:
         with self._changed:

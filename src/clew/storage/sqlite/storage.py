@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
@@ -35,11 +36,15 @@ from clew.storage.sqlite.connections import Connections, Synchronous, storage_er
 from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, has_index
 from clew.storage.sqlite.leasing import LeaseRequest
 from clew.storage.sqlite.writer import Job, Writer
+from clew.storage.together import Together
 
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
 
+_Loads = Together[CheckpointQuery, CheckpointPage]
 _READERS = 4
+_LOADS_AT_ONCE, _LOADS_TOGETHER = 2, 32
+"""Two, so that a large state holds nobody up: more threads only take the interpreter from each other."""
 _PAGES_RECLAIMED_AT_ONCE = 2_000
 _FORK_PATIENCE = 10.0
 
@@ -51,6 +56,18 @@ class _Opened:
         self.connections = connections
         self.writer = Writer(connections)
         self.executor = ThreadPoolExecutor(_READERS, thread_name_prefix="clew-sqlite-reader")
+        self._loads: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loads] = weakref.WeakKeyDictionary()
+
+    def loads(self) -> _Loads:
+        """Where loads go that come from the running event loop."""
+        loop = asyncio.get_running_loop()
+        loads = self._loads.get(loop)
+        if loads is None:
+            loads = self._loads[loop] = Together(self._load, at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER)
+        return loads
+
+    async def _load(self, queries: Sequence[CheckpointQuery]) -> list[CheckpointPage]:
+        return await offload(self.executor, self.connections.read_all, reading.checkpoints, queries)
 
     def close(self) -> None:
         # Readers first: SQLite empties the log when the last connection goes, if that one may write.
@@ -133,6 +150,9 @@ class SQLiteStorage:
         return job.outcomes
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
+        # A quick one may wait for its like; none waits for a long list.
+        if query.limit == 1 and not may_block():
+            return await self._in_use().loads().ask(query)
         return await self._read(reading.checkpoints, query)
 
     async def values(self, query: ValueQuery) -> ValuePage:

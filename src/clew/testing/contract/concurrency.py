@@ -109,3 +109,30 @@ class ConcurrencyContract(ContractPart):
             return True
 
         assert all(getattr(store, way)([partial(work, number) for number in range(60)]))
+
+    def test_concurrent_loads_each_get_what_they_asked_for(self, store: DrivenStorage, way: str) -> None:
+        for number in range(12):
+            user = "ann" if number % 3 else None
+            store.apply(
+                commit(
+                    f"t{number}",
+                    user=user,
+                    values=row(0, number + 1),
+                    checkpoint=checkpoint("c1", namespace="side" if number % 4 == 3 else "", covers=[(0, number + 1)]),
+                )
+            )
+        queries = [
+            CheckpointQuery(
+                thread_id=f"t{number}", user=user, namespace=namespace, detail="state", limit=1, known=known
+            )
+            for number in range(14)
+            for user, namespace, known in (
+                ("ann", "", None),
+                ("bob", "", "c0"),
+                (ANY_USER, "side", None),
+                (None, "", "c1"),
+            )
+        ]
+        alone = [store.run(store.storage.checkpoints(query)) for query in queries]
+        assert sum(bool(page.checkpoints) for page in alone) == 18
+        assert getattr(store, way)([partial(store.storage.checkpoints, query) for query in queries]) == alone

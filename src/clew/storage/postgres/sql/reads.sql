@@ -12,21 +12,48 @@ WITH thread AS MATERIALIZED (
         ORDER BY sequence DESC LIMIT $5
     ) AS c
 )
-SELECT 0 AS kind, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
+SELECT 0 AS kind, 1::bigint AS place, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
     NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
 FROM thread
 UNION ALL
-SELECT 1, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body, covers::text
+SELECT 1, 1, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body, covers::text
 FROM page
 
 -- name: with_values
 UNION ALL
-SELECT 2, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
+SELECT 2, 1, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
 FROM (
     SELECT array_agg(u.number ORDER BY page.sequence, u.n) AS ranges
     FROM page CROSS JOIN unnest(covers) WITH ORDINALITY AS u (number, n) WHERE checkpoint_id IS DISTINCT FROM $6
 ) AS needed
 CROSS JOIN LATERAL @schema.covered($1, needed.ranges) AS v
+
+-- The heads of several threads, each at its place in the arrays; the values of all but those that are known.
+-- name: heads
+WITH thread AS MATERIALIZED (
+    SELECT a.place, a.thread_id, a.namespace, a.known, t.incarnation, t.epoch, t.next_value
+    FROM unnest($1::text[], $2::boolean[], $3::@user[], $4::text[], $5::text[])
+        WITH ORDINALITY AS a (thread_id, of_any, user_id, namespace, known, place)
+    JOIN @schema.threads AS t ON t.thread_id = a.thread_id AND (a.of_any OR t.user_id IS NULL OR t.user_id = a.user_id)
+), page AS MATERIALIZED (
+    SELECT thread.place, thread.thread_id, thread.known, c.* FROM thread CROSS JOIN LATERAL (
+        SELECT sequence, created_at, step, size, namespace, checkpoint_id, parent_id, node_name, run_id, metadata, body, covers
+        FROM @schema.checkpoints AS of_thread
+        WHERE of_thread.thread_id = thread.thread_id AND of_thread.namespace = thread.namespace
+        ORDER BY sequence DESC LIMIT 1
+    ) AS c
+)
+SELECT 0 AS kind, place, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
+    NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
+FROM thread
+UNION ALL
+SELECT 1, place, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body,
+    covers::text
+FROM page
+UNION ALL
+SELECT 2, page.place, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
+FROM page CROSS JOIN LATERAL @schema.covered(page.thread_id, page.covers) AS v
+WHERE page.checkpoint_id IS DISTINCT FROM page.known
 
 -- name: in_namespace
 namespace = @namespace
