@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -167,6 +169,20 @@ def test_a_plain_store_is_encrypted_in_place(store):
     assert reading.reseal().left == ()
     assert everything(opened(store)) == before
     assert opened(store).verify().ok
+
+
+def test_of_a_sqlite_file_that_was_plain_nothing_is_left_after_a_vacuum(sqlite):
+    begin(sqlite.open())
+    assert b"secret" in dump(sqlite)
+    reading = opened(sqlite, READING)
+    reading.reseal()
+    for each in sqlite.opened:
+        each.release()
+    with closing(sqlite3.connect(sqlite.path)) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"secret" not in dump(sqlite)
+    assert opened(sqlite).get_state("t") == state(2)
 
 
 def test_what_is_resealed_while_others_write_loses_nothing(store, monkeypatch):

@@ -1,4 +1,5 @@
-"""What is promised of any store holds for an encrypted one: tests of operations, damage, cleanup and copies, run on it."""
+"""What is promised of any store holds for an encrypted one: the tests of operations,
+damage, cleanup and copies, and LangGraph's conformance suite, run on it."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import clew
 from clew.factory.encrypting import with_encryption
 from clew.storage.protocol import Storage
 from clew.testing import FakeClock
+from tests.adapters.langgraph import test_conformance
 from tests.checkpointer import test_copies, test_damage, test_messages, test_operations, test_retention
 from tests.checkpointer.support import SQLiteStore
 from tests.encryption.support import ENCRYPTION
@@ -51,7 +53,7 @@ def clock():
     return FakeClock()
 
 
-for module in (test_copies, test_damage, test_messages, test_operations, test_retention):
+for module in (test_conformance, test_copies, test_damage, test_messages, test_operations, test_retention):
     names = [name for name in vars(module) if name not in OF_ITS_OWN and name not in globals()]
     globals().update({name: getattr(module, name) for name in names if not name.startswith("__")})
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import pytest
 from agents import Runner
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
@@ -26,7 +25,7 @@ from clew.testing.servers import shared_redis
 from tests.adapters.openai.support import agent
 from tests.checkpointer.cached_support import status
 from tests.checkpointer.support import RedisStore, run
-from tests.encryption.support import ENCRYPTION, ROTATED, dump, of_memory, opened
+from tests.encryption.support import ENCRYPTION, ONLY_NEW, ROTATED, dump, of_memory, opened
 
 STATE = ("secret-state", "secret-key", "secret-nested")
 WORDS = (
@@ -209,13 +208,14 @@ def test_two_histories_are_merged_though_both_stores_are_sealed():
 
 def test_a_store_that_is_encrypted_by_itself_can_be_one_of_two():
     stores = Stores()
-    one, two = (clew.BaseCheckpointer(with_encryption(each, ENCRYPTION)) for each in (stores.primary, stores.secondary))
-    with clew.DistributedCheckpointer(one, two) as memory:
+    own = clew.BaseCheckpointer(with_encryption(stores.primary, ENCRYPTION))
+    with clew.DistributedCheckpointer(own, clew.BaseCheckpointer(stores.secondary), encryption=ONLY_NEW) as memory:
         say_everything(memory)
         wait_for(lambda: not stores.one._journal)
+        assert memory.reseal().left == ()
     assert found_in(of_memory(stores.one)) == found_in(of_memory(stores.two)) == []
-    with pytest.raises(clew.ConfigError, match="one place"):
-        clew.DistributedCheckpointer(one, two, encryption=ENCRYPTION)
+    for storage, encryption in ((stores.one, ENCRYPTION), (stores.two, ONLY_NEW)):
+        assert clew.BaseCheckpointer(with_encryption(storage, encryption)).get_state("t")["deep"]
 
 
 class Stores:

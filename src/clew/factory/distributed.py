@@ -23,8 +23,8 @@ class DistributedCheckpointer(BaseCheckpointer):
 
     `primary` and `secondary` are URLs or checkpointers; those are closed with this one. `replication_mode="sync"` acknowledges
     what both stores have, `"async"` what the primary has; in both, what one of them acknowledged alone reaches the other one
-    later. With `encryption`, both stores and their journals are sealed. The other settings: docs/replication.md. Takes the
-    options of `BaseCheckpointer` too.
+    later. With `encryption`, both stores and their journals are sealed; a checkpointer with an encryption of its own keeps
+    that. The other settings: docs/replication.md. Takes the options of `BaseCheckpointer` too.
     """
 
     def __init__(

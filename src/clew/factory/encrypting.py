@@ -14,14 +14,14 @@ VARIABLE: Final = "CLEW_ENCRYPTION_KEYS"
 
 
 def with_encryption(storage: Storage, encryption: Encryption | None) -> Storage:
-    """`storage` with everything in it sealed, and so in its cache; `storage` itself without `encryption`."""
+    """`storage` with everything in it sealed, and so in its cache; as it is without `encryption`, or if it seals by itself."""
     if encryption is None:
         return storage
     if not isinstance(encryption, Encryption):
         # What it is may be a key.
         raise ConfigError(f"encryption takes a clew.Encryption(keys=…), not {type(encryption).__name__}")
     if encrypted_in(storage):
-        raise ConfigError("the store is encrypted by its own checkpointer already: give encryption= in one place")
+        return storage
     try:
         from clew.codec.sealing import Keyring
     except ModuleNotFoundError as error:
