@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+import pytest
 from agents import Runner
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
@@ -216,6 +217,28 @@ def test_a_store_that_is_encrypted_by_itself_can_be_one_of_two():
     assert found_in(of_memory(stores.one)) == found_in(of_memory(stores.two)) == []
     for storage, encryption in ((stores.one, ENCRYPTION), (stores.two, ONLY_NEW)):
         assert clew.BaseCheckpointer(with_encryption(storage, encryption)).get_state("t")["deep"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_both_stores_are_sealed_anew(mode):
+    stores = Stores()
+    settings: Any = {"replication_mode": mode, "health_check_interval": 0.05}
+    with clew.DistributedCheckpointer(*stores.both(), encryption=ENCRYPTION, **settings) as memory:
+        say_everything(memory)
+        memory.fork("t", "f")
+        say_everything(memory, "u")
+        memory.delete_thread("f")
+    with clew.DistributedCheckpointer(*stores.both(), encryption=ROTATED, **settings) as memory:
+        assert memory.reseal().resealed == 2
+        wait_for(lambda: not stores.one._journal)
+        assert memory.reseal() == clew.ResealReport(threads=2, resealed=0)
+    with clew.DistributedCheckpointer(*stores.both(), encryption=ONLY_NEW, **settings) as memory:
+        assert memory.get_state("u")["secret-key"] == "secret-state"
+        assert memory.resync().repaired == ()
+    for storage in (stores.one, stores.two):
+        alone = clew.BaseCheckpointer(with_encryption(storage, ONLY_NEW))
+        assert alone.verify().ok
+        assert alone.list_messages("t")[0].content == "secret-said"
 
 
 class Stores:

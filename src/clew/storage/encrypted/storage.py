@@ -37,6 +37,8 @@ FIRST_PAGE, LARGEST_PAGE = 500, 8_000
 """How many records are read at a time to search them: more each time, because storages count up to where a page begins."""
 _REMEMBERED: Final = 10_000
 """Of how many forks the lineage is remembered."""
+_NONE: Final = ""
+"""No checkpoint's id."""
 _T = TypeVar("_T")
 _R = TypeVar("_R", MessageRecord, ThreadRecord)
 
@@ -86,8 +88,8 @@ class EncryptedStorage(StorageWrapper):
         heads = (await self.inner.checkpoints(asked)).checkpoints
         found = await self.inner.threads(ThreadQuery(user=commit.user, thread_id=fork.thread_id))
         if not heads or not found:
-            # The storage says what is wrong with it.
-            return commit, ()
+            # The storage says what is wrong with it; also if there is one by then, whose lineage is not known here.
+            return replace(commit, fork=replace(fork, checkpoint_id=fork.checkpoint_id or _NONE)), ()
         opener = Opener(self.cipher, fork.thread_id)
         source = opener.thread(found[0])
         checkpoint_id = heads[0].checkpoint_id
