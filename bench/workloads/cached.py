@@ -13,7 +13,8 @@ from bench.figure import Figure
 from bench.goals import shown
 from bench.measure import Call, Measure, in_turn
 from bench.workloads.common import Results, Run
-from clew.storage.cached import hot_tier
+from clew.storage.cached.tier import HotTier
+from clew.storage.wrapper import shared_states
 
 Checkpointers = dict[str, clew.BaseCheckpointer]
 ALONE, IN_REDIS, IN_MEMORY = "clew", "clew, cached in Redis", "clew, cached in memory"
@@ -48,8 +49,8 @@ async def running(run: Run) -> AsyncIterator[Checkpointers]:
 
 
 async def settle(checkpointer: clew.BaseCheckpointer) -> None:
-    tier = hot_tier(checkpointer.storage)
-    if tier is not None:
+    tier = shared_states(checkpointer.storage)
+    if isinstance(tier, HotTier):
         await tier.settle()
 
 

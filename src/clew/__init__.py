@@ -18,6 +18,7 @@ from clew.errors import (
     ConfigError,
     ConflictError,
     CorruptRecordError,
+    EncryptionError,
     LeaseError,
     MissingExtraError,
     PermissionDeniedError,
@@ -39,12 +40,14 @@ from clew.factory import (
 from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
 from clew.model.config import ANY_USER, Config
 from clew.model.diff import Change, Diff
+from clew.model.encryption import Encryption
 from clew.model.message import Message
 from clew.model.reports import (
     CleanupReport,
     CompactReport,
     Damage,
     IndexStats,
+    ResealReport,
     ResyncReport,
     Stats,
     VerifyReport,
@@ -78,6 +81,8 @@ __all__ = [
     "Damage",
     "Diff",
     "DistributedCheckpointer",
+    "Encryption",
+    "EncryptionError",
     "InMemoryCheckpointer",
     "IndexStats",
     "Lease",
@@ -88,6 +93,7 @@ __all__ = [
     "PgCheckpointer",
     "Record",
     "RedisCheckpointer",
+    "ResealReport",
     "ResyncReport",
     "RetentionPolicy",
     "SQLiteCheckpointer",

@@ -9,6 +9,7 @@
     │   ├── ThreadDeletedError the thread was deleted after this writer read it
     │   └── LeaseError         the thread's turn is held by, or was lost to, somebody else
     ├── CorruptRecordError     a stored record is damaged
+    ├── EncryptionError        a stored record needs a key that was not given, or is not encrypted where it should be
     ├── SchemaVersionError     the store was written by a newer Clew, or is not Clew's
     ├── MissingExtraError      an optional dependency is not installed (also an ImportError)
     ├── BlockingCallError      a sync method would block the event loop it was called from
@@ -76,6 +77,10 @@ class LeaseError(ConflictError):
 
 class CorruptRecordError(ClewError):
     """A stored record is damaged; the others are not affected."""
+
+
+class EncryptionError(ClewError):
+    """A stored record needs a key that was not given, or is not encrypted where it should be."""
 
 
 class SchemaVersionError(ClewError):

@@ -8,7 +8,8 @@ from urllib.parse import quote
 import redis
 
 import clew
-from clew.storage.cached import hot_tier
+from clew.storage.cached.tier import HotTier
+from clew.storage.wrapper import shared_states
 from clew.testing.servers import shared_redis
 from tests.checkpointer.support import PostgresStore, RedisStore, text
 
@@ -49,8 +50,8 @@ class Both:
 
 def settled(checkpointer: clew.BaseCheckpointer) -> clew.BaseCheckpointer:
     """`checkpointer`, when what it has on its way to the cache is there."""
-    tier = hot_tier(checkpointer.storage)
-    assert tier is not None
+    tier = shared_states(checkpointer.storage)
+    assert isinstance(tier, HotTier)
     checkpointer._runner.run(tier.settle(), "settle")
     return checkpointer
 

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 import clew
 from clew.codec.frame import intact
-from clew.storage.cached import CachedStorage, hot_tier
+from clew.storage.cached import CachedStorage
+from clew.storage.cached.tier import HotTier
 from clew.storage.memory import MemoryStorage
 from clew.storage.redis import RedisStorage
+from clew.storage.wrapper import shared_states
 from clew.testing.servers import shared_cluster, shared_postgres, shared_redis
 from tests.checkpointer.support import PostgresStore, RedisStore, run, text
 
@@ -54,7 +56,7 @@ def test_any_storage_takes_any_cache(cold, name, hot, tmp_path):
 
 
 def test_without_a_cache_there_is_none(checkpointer):
-    assert hot_tier(checkpointer.storage) is None
+    assert shared_states(checkpointer.storage) is None
     assert checkpointer.status().cache is None
 
 
@@ -138,8 +140,8 @@ def test_two_caches_a_wrong_client_and_the_prefix_of_the_store_are_refused():
 
 
 def prefix_of(checkpointer: clew.BaseCheckpointer) -> str:
-    tier = hot_tier(checkpointer.storage)
-    assert tier is not None
+    tier = shared_states(checkpointer.storage)
+    assert isinstance(tier, HotTier)
     assert isinstance(tier._hot, RedisStorage)
     return tier._hot._keys._prefix.decode()
 

@@ -14,11 +14,11 @@ from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
 from clew.model.records import CheckpointRecord, ValueRow
-from clew.storage.cached import background, entries, hot_tier
+from clew.storage.cached import background, entries
 from clew.storage.locking import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
-from clew.storage.wrapper import StorageWrapper
+from clew.storage.wrapper import StorageWrapper, shared_states
 from clew.testing import FakeClock
 from clew.testing.build import checkpoint, commit, deletion, row
 from tests.storage.cached_support import Away, Both, Slow, in_loop, put, turns
@@ -301,8 +301,8 @@ def test_an_event_loop_that_ends_takes_its_writes_along():
 
 def test_the_hot_tier_is_found_inside_other_storages():
     both = Both()
-    assert hot_tier(LockingStorage(both.storage, timeout=1, expiry=1)) is both.storage.hot
-    assert hot_tier(both.cold) is None
+    assert shared_states(LockingStorage(both.storage, timeout=1, expiry=1)) is both.storage.hot
+    assert shared_states(both.cold) is None
     assert both.storage.capabilities == Capabilities(
         name="memory+memory", durable=False, suspends=False, shares_forks=True
     )

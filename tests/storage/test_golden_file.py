@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.model.commit import After, Removal
-from clew.storage.sqlite import SQLiteStorage
+from clew.storage.sqlite import SQLiteStorage, thread_index
 from clew.storage.sqlite.schema import VERSION
 from clew.testing.build import commit
 from clew.testing.driver import InlineStorage
@@ -62,6 +62,9 @@ def check(checkpointer: clew.BaseCheckpointer) -> None:
     assert checkpointer.list_messages(ana, limit=1)[0].tool_calls == ({"n": 1},)
     assert checkpointer.get_state({**ana, "checkpoint_ns": "sub"}) == {"inner": True}
     (fork, trip) = checkpointer.list_threads({"user_id": "ana"})
+    for needle in ("LISBON", "sb", "fork"):
+        found = checkpointer.list_threads({"user_id": "ana"}, search=needle)
+        assert [each.thread_id for each in found] == (["fork"] if needle == "fork" else ["fork", "trip"])
     assert (trip.thread_name, trip.tags, trip.metadata, trip.message_count) == (
         "Lisbon",
         ("a", "b"),
@@ -100,4 +103,5 @@ if __name__ == "__main__":
     target = GOLDEN / f"sqlite-{VERSION}.db"
     if target.exists():
         sys.exit(f"{target.name} exists: a schema that was released never changes")
+    thread_index.WAITING = 0  # so that the file has the index, though its threads are few
     write(target)

@@ -15,6 +15,7 @@ from clew.checkpointer.copying import CopyMethods
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.messages import MessageMethods
 from clew.checkpointer.operations import OperationMethods
+from clew.checkpointer.resealing import ResealMethods
 from clew.checkpointer.state import StateMethods
 from clew.checkpointer.status import StatusMethods
 from clew.checkpointer.threads import ThreadMethods
@@ -33,6 +34,7 @@ class BaseCheckpointer(
     LeaseMethods,
     OperationMethods,
     CleanupMethods,
+    ResealMethods,
     StatusMethods,
 ):
     """Durable session memory over any storage.

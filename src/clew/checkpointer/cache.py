@@ -9,9 +9,9 @@ from typing import Protocol
 
 from clew.clock import Clock
 from clew.model.config import User
+from clew.storage.wrapper import SharedStates, StateVersion
 
-Version = tuple[str | None, str | int | None]
-"""Incarnation of the thread and its head's id (its epoch, while it has none): if either changed, a cached state is outdated."""
+Version = StateVersion
 
 Key = tuple[str, str, User]
 """Thread, namespace and who asks: a tuple, so that no two can be mistaken for each other, or see or displace the other's."""
@@ -78,21 +78,11 @@ class StateCache:
                 del self._entries[key]
 
 
-class Shared(Protocol):
-    """A place for volatile states that other processes see too, as long as it answers."""
-
-    async def put_state(
-        self, thread_id: str, namespace: str, user: User, version: Version, state: bytes, ttl: float
-    ) -> bool: ...
-
-    async def get_state(self, thread_id: str, namespace: str, user: User, version: Version) -> bytes | None: ...
-
-
 class SharedStateCache:
     """States that all processes share. What can't be shared is this process's own: when the place does not answer, and as long
     as the thread has nothing durable. By its incarnation it is known in whatever store it is; without one, only by its id."""
 
-    def __init__(self, shared: Shared, own: StateCache, *, ttl: float) -> None:
+    def __init__(self, shared: SharedStates, own: StateCache, *, ttl: float) -> None:
         self._shared = shared
         self._own = own
         self._ttl = ttl

@@ -26,9 +26,9 @@ from clew.model.message import folded
 from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
 from clew.model.retention import RetentionPolicy
-from clew.storage.cached import hot_tier
 from clew.storage.offload import pause
 from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.wrapper import shared_states
 
 R = TypeVar("R")
 Durability = Literal["sync", "background"]
@@ -87,7 +87,7 @@ class Core:
         self._codec = StateCodec(registry, max_state_bytes=max_state_bytes)
         self._indexes = IndexCache(max_index_bytes)
         own = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
-        shared = hot_tier(storage)
+        shared = shared_states(storage)
         self._cache: Volatile = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)
         self._seen = _Seen()
         self._retry_for = retry_for

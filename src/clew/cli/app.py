@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import cleaning, importing, maintaining, reading
+from clew.cli import cleaning, importing, maintaining, reading, sealing
 from clew.cli.demo import demo
 from clew.cli.showing import error_console, one_line
 from clew.factory import DEFAULT_URL
@@ -66,6 +66,8 @@ for command in (
     maintaining.verify,
     maintaining.compact,
     cleaning.cleanup,
+    sealing.key,
+    sealing.reseal,
 ):
     app.command()(command)
 app.command("import")(importing.import_)

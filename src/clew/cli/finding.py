@@ -7,12 +7,15 @@ from typing import Any
 
 import clew
 from clew.storage.sqlite import SQLiteStorage
+from clew.storage.wrapper import StorageWrapper
 
 
 def open_store(url: str) -> clew.BaseCheckpointer:
     """The store at `url`, which must be there already: looking at a store never makes one."""
     checkpointer = clew.connect(url)
     storage = checkpointer.storage
+    while isinstance(storage, StorageWrapper):
+        storage = storage.inner
     if not storage.capabilities.durable:
         raise clew.ConfigError(
             f"{url} lives and ends with the process that uses it; name a file: --url sqlite:///file.db"

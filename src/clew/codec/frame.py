@@ -3,6 +3,7 @@
     C1  version<<4 | codec  crc32 (4 bytes, little-endian)  content
 
 0xC1 is the one byte that msgpack never starts with. The checksum covers the second byte and the content.
+The content of a sealed frame is encrypted, and says with which key: `clew.codec.sealing`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import sys
 import threading
 import zlib
 from struct import Struct
+from typing import Final
 
-from clew.errors import CorruptRecordError, SchemaVersionError
+from clew.errors import CorruptRecordError, EncryptionError, SchemaVersionError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -21,7 +23,7 @@ else:
 
 MAGIC = 0xC1
 VERSION = 1
-RAW, ZSTD = 0, 1
+RAW, ZSTD, SEALED = 0, 1, 2
 COMPRESS_FROM = 384
 """Shorter content is not worth compressing."""
 
@@ -29,6 +31,9 @@ _HEADER = Struct("<BBI")
 _RAW_KIND = VERSION << 4 | RAW
 _ZSTD_KIND = VERSION << 4 | ZSTD
 _RAW_CRC, _ZSTD_CRC = zlib.crc32(bytes([_RAW_KIND])), zlib.crc32(bytes([_ZSTD_KIND]))
+_SEALED_KIND = VERSION << 4 | SEALED
+_SEALED_CRC = zlib.crc32(bytes([_SEALED_KIND]))
+_SEALED_START = bytes([MAGIC, _SEALED_KIND])
 _local = threading.local()
 
 
@@ -56,12 +61,43 @@ def unseal(frame: bytes) -> bytes:
                 return zstd.decompress(content)
             except zstd.ZstdError as error:
                 raise CorruptRecordError(f"a stored record can't be decompressed: {error}") from error
+    elif kind == _SEALED_KIND and zlib.crc32(content, _SEALED_CRC) == checksum:
+        raise _sealed(frame)
     elif kind >> 4 > VERSION and zlib.crc32(content, zlib.crc32(frame[1:2])) == checksum:
         # Whole, so it is not a damaged byte that looks like a version. The header stays the same in all versions.
         raise SchemaVersionError(
             f"a stored record has format {kind >> 4}; this Clew reads up to {VERSION}: upgrade clew"
         )
     raise CorruptRecordError("a stored record's checksum does not match: it was damaged after it was written")
+
+
+def sealed_frame(content: bytes) -> bytes:
+    """What is encrypted, in a frame that says so."""
+    return _HEADER.pack(MAGIC, _SEALED_KIND, zlib.crc32(content, _SEALED_CRC)) + content
+
+
+def is_sealed(frame: bytes) -> bool:
+    """Whether `frame` says that its content is encrypted."""
+    return frame.startswith(_SEALED_START)
+
+
+def sealed_content(frame: bytes) -> memoryview:
+    return memoryview(frame)[_HEADER.size :]
+
+
+BROKEN: Final = sealed_frame(b"")
+"""Stands in the place of a sealed frame that can't be opened though its key is there."""
+
+
+def _sealed(frame: bytes) -> CorruptRecordError | EncryptionError:
+    if frame == BROKEN:
+        return CorruptRecordError(
+            "a stored record is not what was sealed there: it was changed, or belongs somewhere else"
+        )
+    return EncryptionError(
+        "the store is encrypted: open it with encryption=clew.Encryption(keys=…), or with its keys in "
+        "CLEW_ENCRYPTION_KEYS"
+    )
 
 
 def intact(frame: bytes) -> bool:

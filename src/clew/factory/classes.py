@@ -1,7 +1,8 @@
 """A class for each storage: its settings by name, and the options of `BaseCheckpointer`.
 
 All take `cache`, the URL of a hot tier (`redis://…`, or `memory://` for this process's memory), and `cache_timeout`, for how
-many seconds to wait for it; `cache_ttl` and `max_cached_threads` say how much it keeps.
+many seconds to wait for it; `cache_ttl` and `max_cached_threads` say how much it keeps. And `encryption`, the keys with which
+everything is sealed before a store or a cache sees it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import ConfigError
 from clew.factory.caching import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
+from clew.factory.encrypting import with_encryption
 from clew.ids import new_id
+from clew.model.encryption import Encryption
 from clew.storage.locking import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
@@ -29,12 +32,19 @@ from clew.storage.sqlite.connections import Synchronous
 class InMemoryCheckpointer(BaseCheckpointer):
     """Everything in this process's memory: for tests and trials. Takes the options of `BaseCheckpointer`."""
 
-    def __init__(self, *, cache: str | None = None, cache_timeout: float = CACHE_TIMEOUT, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        cache: str | None = None,
+        cache_timeout: float = CACHE_TIMEOUT,
+        encryption: Encryption | None = None,
+        **options: Any,
+    ) -> None:
         # Each has a store of its own.
         storage = with_cache(
             MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout, store=f"memory {new_id()}"
         )
-        super().__init__(storage, **options)
+        super().__init__(with_encryption(storage, encryption), **options)
 
 
 class SQLiteCheckpointer(BaseCheckpointer):
@@ -52,12 +62,13 @@ class SQLiteCheckpointer(BaseCheckpointer):
         busy_timeout: float = 30.0,
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
+        encryption: Encryption | None = None,
         **options: Any,
     ) -> None:
         storage = SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout)
         place = f"sqlite {platform.node()} {Path(path).resolve()}"
         cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place)
-        super().__init__(cached, **options)
+        super().__init__(with_encryption(cached, encryption), **options)
 
 
 class PgCheckpointer(BaseCheckpointer):
@@ -87,6 +98,7 @@ class PgCheckpointer(BaseCheckpointer):
         redis_pool: Any = None,
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
+        encryption: Encryption | None = None,
         **options: Any,
     ) -> None:
         if cache is not None and redis_url is not None:
@@ -109,7 +121,7 @@ class PgCheckpointer(BaseCheckpointer):
             pool=redis_pool,
             store=f"postgresql {_place(postgres_dsn or '', 'PGHOST', 'PGPORT', 'PGDATABASE')} {schema}",
         )
-        super().__init__(cached, **options)
+        super().__init__(with_encryption(cached, encryption), **options)
 
 
 class RedisCheckpointer(BaseCheckpointer):
@@ -143,6 +155,7 @@ class RedisCheckpointer(BaseCheckpointer):
         lock_expiry: float = 30.0,
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
+        encryption: Encryption | None = None,
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> None:
@@ -170,7 +183,8 @@ class RedisCheckpointer(BaseCheckpointer):
             store=f"redis {_place(address)} {db} {prefix}",
             prefix=prefix,
         )
-        self._build(cached, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
+        sealed = with_encryption(cached, encryption)
+        self._build(sealed, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
 
     @classmethod
     def from_client(
@@ -184,6 +198,7 @@ class RedisCheckpointer(BaseCheckpointer):
         lock_expiry: float = 30.0,
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
+        encryption: Encryption | None = None,
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> Self:
@@ -197,7 +212,8 @@ class RedisCheckpointer(BaseCheckpointer):
         cached = with_cache(
             storage, options, cache=cache, cache_timeout=cache_timeout, store=f"redis client {prefix}", prefix=prefix
         )
-        self._build(cached, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
+        sealed = with_encryption(cached, encryption)
+        self._build(sealed, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
         return self
 
     def _build(

@@ -10,7 +10,9 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
 from clew.errors import ConfigError
+from clew.factory.encrypting import with_encryption
 from clew.factory.urls import connect
+from clew.model.encryption import Encryption
 from clew.model.reports import Progress, ResyncReport
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage, ReplicationMode
@@ -21,7 +23,8 @@ class DistributedCheckpointer(BaseCheckpointer):
 
     `primary` and `secondary` are URLs or checkpointers; those are closed with this one. `replication_mode="sync"` acknowledges
     what both stores have, `"async"` what the primary has; in both, what one of them acknowledged alone reaches the other one
-    later. The other settings: docs/replication.md. Takes the options of `BaseCheckpointer` too.
+    later. With `encryption`, both stores and their journals are sealed; a checkpointer with an encryption of its own keeps
+    that. The other settings: docs/replication.md. Takes the options of `BaseCheckpointer` too.
     """
 
     def __init__(
@@ -36,12 +39,14 @@ class DistributedCheckpointer(BaseCheckpointer):
         failback_delay: float = 30.0,
         max_outbox: int = 100_000,
         timeout: float = 5.0,
+        encryption: Encryption | None = None,
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> None:
         self._replicated = ReplicatedStorage(
-            _storage_of("primary", primary),
-            _storage_of("secondary", secondary),
+            # Each by itself: replication has to read what it takes from one history into the other.
+            with_encryption(_storage_of("primary", primary), encryption),
+            with_encryption(_storage_of("secondary", secondary), encryption),
             rebase=rebase,
             unbroken=unbroken,
             mode=replication_mode,
@@ -71,4 +76,4 @@ def _storage_of(name: str, given: BaseCheckpointer | str) -> Storage:
         return given.storage
     if not isinstance(given, str):
         raise ConfigError(f"{name} must be a URL or a checkpointer, not {type(given).__name__}")
-    return connect(given).storage
+    return connect(given, encryption=None).storage

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
+from clew.factory.encrypting import encryption_of_environment
 from clew.factory.options import own_query, split_query
 
 DEFAULT_URL: Final = "sqlite:///clew.db"
@@ -20,8 +21,11 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
 
     Without one: `$CLEW_URL`, else `sqlite:///clew.db`. Options are those of the checkpointer's class; those that are text or
     numbers may also stand in the URL (`sqlite:///agent.db?synchronous=NORMAL`). With `secondary=`, another URL, everything is
-    kept in both stores, and the options are those of `DistributedCheckpointer`.
+    kept in both stores, and the options are those of `DistributedCheckpointer`. Without `encryption`, the keys are those in
+    `$CLEW_ENCRYPTION_KEYS`, if it is set; `encryption=None` means that there are none.
     """
+    if "encryption" not in options:
+        options["encryption"] = encryption_of_environment()
     url = url or os.environ.get("CLEW_URL") or DEFAULT_URL
     if options.get("secondary") is not None:
         # It takes URLs itself, and so comes after this module.

@@ -61,6 +61,21 @@ class CleanupReport(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResealReport(Plain):
+    """What was sealed anew: how many threads there are, and of how many the records.
+
+    `left` are threads that still hold records which are not sealed with the current key: those that a fork shares, damaged
+    ones, and what others wrote meanwhile. If there are none, the other keys are not needed any more.
+    """
+
+    threads: int
+    resealed: int
+    left: tuple[str, ...] = ()
+
+    _tuples: ClassVar[frozenset[str]] = frozenset({"left"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactReport(Plain):
     """What a compaction did: rows of values before and after, and the bytes that the threads took."""
 

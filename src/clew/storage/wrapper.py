@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
@@ -26,7 +26,24 @@ from clew.model.status import Status
 from clew.storage.protocol import Capabilities, Storage
 
 Kind = Literal["apply", "read"]
+StateVersion = tuple[str | None, str | int | None]
+"""Incarnation of a thread and its head's id (its epoch, while it has none): if either changed, a volatile state is outdated."""
 _T = TypeVar("_T")
+
+
+class SharedStates(Protocol):
+    """A place for volatile states that other processes see too, as long as it answers."""
+
+    async def put_state(
+        self, thread_id: str, namespace: str, user: User, version: StateVersion, state: bytes, ttl: float
+    ) -> bool: ...
+
+    async def get_state(self, thread_id: str, namespace: str, user: User, version: StateVersion) -> bytes | None: ...
+
+
+def shared_states(storage: Storage) -> SharedStates | None:
+    """Where volatile states of `storage` can be shared, if it or what it is around has a place for them."""
+    return storage.states() if isinstance(storage, StorageWrapper) else None
 
 
 class StorageWrapper:
@@ -34,6 +51,11 @@ class StorageWrapper:
 
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
+
+    @property
+    def around(self) -> tuple[Storage, ...]:
+        """The storages that this one is around."""
+        return (self.inner,)
 
     async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
         """Do `operation`; called again, it is done again."""
@@ -84,6 +106,10 @@ class StorageWrapper:
 
     async def reclaim(self) -> None:
         await self._around("apply", self.inner.reclaim)
+
+    def states(self) -> SharedStates | None:
+        """Where volatile states can be shared, if anywhere."""
+        return shared_states(self.inner)
 
     async def status(self, found: Status) -> Status:
         """`found` with what this storage and those inside it know. Answers from what they know, and raises for no store."""

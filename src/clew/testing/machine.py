@@ -54,17 +54,19 @@ CI = settings(
 )
 
 
-def storage_machine(make_storage: Callable[[Path], Storage]) -> type[StorageMachine]:
+def storage_machine(make_storage: Callable[[Path], Storage], *, exact_sizes: bool = True) -> type[StorageMachine]:
     """A state machine that drives what `make_storage(directory)` returns beside the reference; `.TestCase` is its test.
 
     A durable storage is closed and made again with the same directory now and then. `.TestCase.settings` are suited to
-    CI: always the same steps, about twenty seconds.
+    CI: always the same steps, about twenty seconds. Without `exact_sizes`, for a storage that keeps things in another form than
+    it is given, sizes are not compared.
     """
 
     class Machine(StorageMachine):
         def make_storage(self, directory: Path) -> Storage:
             return make_storage(directory)
 
+    Machine.exact_sizes = exact_sizes
     Machine.TestCase.settings = CI
     return Machine
 

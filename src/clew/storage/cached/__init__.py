@@ -10,6 +10,6 @@ that befalls the hot tier makes one wrong.
 `breaker` notices that the hot storage is away.
 """
 
-from clew.storage.cached.storage import CachedStorage, hot_tier
+from clew.storage.cached.storage import CachedStorage
 
-__all__ = ["CachedStorage", "hot_tier"]
+__all__ = ["CachedStorage"]

@@ -28,6 +28,7 @@ from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, CheckpointRecord, Range, ValueRow
 from clew.storage.cached.covering import DIGEST_SIZE, HeldRow
 from clew.storage.packing import text_bytes
+from clew.storage.wrapper import StateVersion
 
 BLOCK: Final = 1024
 """How many value numbers a block has."""
@@ -40,7 +41,7 @@ _CHECKSUM: Final = 16
 _Packed = tuple[int, int, bytes, bytes]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, int, list[_Packed]]).decode
-Version = tuple[str | None, str | int | None]
+Version = StateVersion
 _decode_state = msgspec.msgpack.Decoder(tuple[int, Version, float, bytes]).decode
 
 

@@ -20,15 +20,6 @@ from clew.storage.protocol import Capabilities, Storage
 from clew.storage.wrapper import StorageWrapper
 
 
-def hot_tier(storage: Storage) -> HotTier | None:
-    """The hot tier of `storage`, or of what that is around."""
-    while isinstance(storage, StorageWrapper):
-        if isinstance(storage, CachedStorage):
-            return storage.hot
-        storage = storage.inner
-    return None
-
-
 class CachedStorage(StorageWrapper):
     """`cold` with the values of threads in use in `hot`, which may be any storage that nothing else uses.
 
@@ -67,6 +58,9 @@ class CachedStorage(StorageWrapper):
             shares_forks=cold.shares_forks,
             journals=cold.journals,
         )
+
+    def states(self) -> HotTier:
+        return self.hot
 
     async def status(self, found: Status) -> Status:
         # Asking is a reason, too, to find out in the background whether a hot tier that was away is there again.

@@ -62,14 +62,24 @@ class Statements:
         self._one_message = sql["messages"].replace("@which", sql["messages_one"])
         self._all_messages = sql["messages"].replace("@which", sql["messages_all"])
         self._threads = {
-            kind: sql["threads"].replace("@which", sql[f"threads_{kind}"]).replace("@order", sql[order])
-            for kind, order in (
-                ("one", "order_of_user"),
-                ("of_user", "order_of_user"),
-                ("of_nobody", "order_of_user"),
-                ("of_all", "order_of_all"),
+            kind: self._thread_statement("threads", kind)
+            for kind in ("threads_one", "threads_of_user", "threads_of_nobody", "threads_of_all")
+        }
+        self._threads_found = {
+            kind: self._thread_statement("threads_found", kind).replace("@sought", f"$3, {sought}")
+            for kind, sought in (
+                ("threads_of_user", "false, $4::text"),
+                ("threads_of_nobody", "false, NULL"),
+                ("threads_of_all", "true, NULL"),
             )
         }
+
+    def _thread_statement(self, name: str, kind: str) -> str:
+        """The statement `name` for threads of that kind."""
+        sql = self._sql
+        text = sql[name].replace("@thread ", sql["thread_columns"] + " ").replace("@head", sql["thread_head"])
+        text = text.replace("@which", sql[kind]).replace("@found", sql["thread_found"])
+        return text.replace("@order", sql["order_of_all" if kind == "threads_of_all" else "order_of_user"])
 
     def _who(self, thread_id: str, user: User) -> list[Any]:
         return [escaped(thread_id), user is ANY_USER, self._users.stored(user)]
@@ -139,12 +149,13 @@ class Statements:
         parameters = [query.limit, query.offset, escaped(query.search) if query.search else None]
         user = self._users.stored(query.user)
         if query.thread_id is not None:
-            return self._threads["one"], [*parameters, escaped(query.thread_id), query.user is ANY_USER, user]
+            return self._threads["threads_one"], [*parameters, escaped(query.thread_id), query.user is ANY_USER, user]
+        statements = self._threads_found if query.search else self._threads
         if query.user is ANY_USER:
-            return self._threads["of_all"], parameters
+            return statements["threads_of_all"], parameters
         if user is None:
-            return self._threads["of_nobody"], parameters
-        return self._threads["of_user"], [*parameters, user]
+            return statements["threads_of_nobody"], parameters
+        return statements["threads_of_user"], [*parameters, user]
 
     def stats(self, user: User) -> Question:
         return self._stats, [user is ANY_USER, self._users.stored(user)]

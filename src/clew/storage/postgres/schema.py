@@ -13,7 +13,7 @@ from clew.errors import ConfigError, SchemaVersionError
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT
 
-MIGRATIONS = ("tables.sql", "journal.sql")
+MIGRATIONS = ("tables.sql", "journal.sql", "threads.sql")
 """Script n takes the tables from version n to n + 1; a fresh schema runs them all, so they are the tables."""
 
 FUNCTIONS = ("parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql")
@@ -23,8 +23,11 @@ the parameters of one drops it first, and calls of it that are under way fail on
 INDEXED_FROM = 1_000
 """From which position on the messages of a thread are in the trigram index: small threads are as fast without it."""
 
+NEWEST_THREADS = 500
+"""How many of the newest threads a search looks at before it asks the index."""
+
 _NAME_BYTES = 63
-_MARKS = re.compile(r"@(schema|text_schema|user_type|user|receipts_kept|indexed_from)\b")
+_MARKS = re.compile(r"@(schema|text_schema|user_type|user|receipts_kept|indexed_from|newest_threads)\b")
 
 
 @cache
@@ -51,6 +54,7 @@ class Schema:
             "@user_type": users.definition,
             "@receipts_kept": str(RECEIPTS_KEPT),
             "@indexed_from": str(INDEXED_FROM),
+            "@newest_threads": str(NEWEST_THREADS),
         }
 
     def sql(self, text: str) -> str:

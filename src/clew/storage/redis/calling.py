@@ -103,13 +103,13 @@ class Caller:
             begun.append(call)
         return [await call.answer() for call in begun]
 
-    async def call_for_each(self, script: Script, keys: Sequence[bytes]) -> list[Answer]:
+    async def call_for_each(self, script: Script, keys: Sequence[bytes], *arguments: Argument) -> list[Answer]:
         """The answers of a script for each key. One server is asked for many at once; in a cluster each key has its own way."""
         together = _TOGETHER if self.router.alone else 1
         begun: list[Call] = []
         for at in range(0, len(keys), together):
             first, *others = keys[at : at + together]
-            call = Call(self, script, first, others, commits=False, keys=b"%d" % (1 + len(others)))
+            call = Call(self, script, first, [*others, *arguments], commits=False, keys=b"%d" % (1 + len(others)))
             call.begin(await self.router.node_for(first).link(commits=False))
             begun.append(call)
         return [answer for call in begun for answer in await call.answer()]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from clew.errors import TransientStorageError
 from clew.model.config import ANY_USER, User
+from clew.model.message import folded
 from clew.model.queries import ThreadQuery
 from clew.model.records import ThreadRecord
 from clew.storage.packing import micros, text_bytes
@@ -28,7 +29,7 @@ from clew.storage.redis.committing import Standing
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import Header, digits_time, owner_name, time_digits
 from clew.storage.redis.reading import thread_arguments, thread_record
-from clew.storage.redis.scripts import LIST, THREAD, UNLIST, Script
+from clew.storage.redis.scripts import FOUND, LIST, THREAD, UNLIST, Script
 
 AHEAD = timedelta(seconds=10)
 """How far ahead of a thread's activity its bound is set at most."""
@@ -134,19 +135,25 @@ async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
     if needed == 0:
         return []
     depth = None if needed is None else needed + _SPARE
-    seen: dict[str, Found | None] = {}
+    seen: set[str] = set()
+    found: list[Found] = []
+
+    def complete(bound: float | None) -> bool:
+        return bound is None or (needed is not None and len(found) >= needed and _surely_after(found, needed, bound))
+
     while True:
         # Each time anew from the top: an entry that moved up meanwhile is there, and one that did not has been seen.
         entries, below = await _entries(caller, keys, query.user, depth)
-        while True:
-            found = [each for each in seen.values() if each]
-            bound = next((entry[0] for entry in entries if entry[1] not in seen), below)
-            if bound is None or (needed is not None and len(found) >= needed and _surely_after(found, needed, bound)):
+        unseen = [entry for entry in entries if entry[1] not in seen]
+        at_once = min(depth or _READ_AT_ONCE, _READ_AT_ONCE)
+        for at in range(0, len(unseen), at_once):
+            if complete(unseen[at][0]):
                 return found
-            batch = [entry for entry in entries if entry[1] not in seen][: min(depth or _READ_AT_ONCE, _READ_AT_ONCE)]
-            if not batch:
-                break
-            await _see(caller, keys, query, batch, seen)
+            batch = unseen[at : at + at_once]
+            seen.update(name for _, name, _, _ in batch)
+            found += await _see(caller, keys, query, batch)
+        if complete(below):
+            return found
         depth = None if depth is None else 2 * depth
 
 
@@ -175,21 +182,29 @@ async def _entries(caller: Caller, keys: Keys, user: User, depth: int | None) ->
     return entries, below
 
 
-async def _see(
-    caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry], seen: dict[str, Found | None]
-) -> None:
-    """Read the threads of `batch`, and take those out of the index that are not there."""
+async def _see(caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry]) -> list[Found]:
+    """Those of `batch` that `query` asks for. Threads that are not there are taken out of the index."""
+    if query.search:
+        batch = await _searched(caller, keys, query.search, batch)
     names = [name for _, name, _, _ in batch]
     answers = await caller.call_all([(THREAD, keys.thread(name), thread_arguments(query, name)) for name in names])
+    found: list[Found] = []
     gone: dict[bytes, list[Argument]] = {}
     for (_, name, index, bound), answer in zip(batch, answers, strict=True):
         read = thread_record(answer, name)
         if read is None or (query.user is not ANY_USER and read[0].user_id != query.user):
             gone.setdefault(index, []).extend((text_bytes(name), bound))
-            seen[name] = None
-        else:
-            seen[name] = Found(read[0], read[1]) if read[1] else None
+        elif read[1]:
+            found.append(Found(read[0], read[1]))
     await unlist(caller, gone)
+    return found
+
+
+async def _searched(caller: Caller, keys: Keys, needle: str, batch: list[Entry]) -> list[Entry]:
+    """Those of `batch` that have the text, in their ids or in what describes them: a server looks at hundreds in one call."""
+    others = [keys.thread(name) for _, name, _, _ in batch if needle not in folded(name)]
+    having = iter(await caller.call_for_each(FOUND, others, text_bytes(needle)))
+    return [entry for entry in batch if needle in folded(entry[1]) or next(having)]
 
 
 async def unlist(caller: Caller, gone: dict[bytes, list[Argument]]) -> None:

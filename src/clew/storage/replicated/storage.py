@@ -122,6 +122,10 @@ class ReplicatedStorage(StorageWrapper):
             journals=False,
         )
 
+    @property
+    def around(self) -> tuple[Storage, ...]:
+        return (self._primary, self._secondary)
+
     # Lifecycle
 
     async def setup(self) -> None:

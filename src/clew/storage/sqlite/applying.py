@@ -35,6 +35,7 @@ from clew.storage.checks import (
 )
 from clew.storage.packing import micros, moment, pack_ranges, text_bytes
 from clew.storage.protocol import RECEIPTS_KEPT
+from clew.storage.sqlite import thread_index
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
@@ -44,6 +45,7 @@ from clew.storage.sqlite.many import Column, ManyRows
 from clew.storage.sqlite.removing import new_log, remove, remove_thread, rows_to_drop, shared_before
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id
+from clew.storage.sqlite.thread_index import ThreadIndex
 
 _SQL = named("writes.sql")
 _ADD_VALUES, _ADD_CHECKPOINTS = ManyRows(_SQL["add_values"]), ManyRows(_SQL["add_checkpoint"])
@@ -64,8 +66,10 @@ class Applier:
         connection.execute("PRAGMA busy_timeout = 0")
         self._execute = connection.execute
         self._index = MessageIndex(connection)
+        self._thread_index = ThreadIndex(connection)
         self._data_version = -1
         self._recent = 0
+        self._to_index = 0
         self._threads: dict[str, Thread] = {}
         self._changed: dict[int, Thread] = {}
         self._new_values: list[Column] = []
@@ -79,6 +83,7 @@ class Applier:
             self._data_version = version
             self._threads.clear()
             (self._recent,) = self._execute(_SQL["recent_places"]).fetchone()
+            self._to_index = self._thread_index.waiting()
 
     def flush(self) -> None:
         """Write what was gathered."""
@@ -91,6 +96,9 @@ class Applier:
             self._changed.clear()
         if self._recent > _RECENT_PLACES:
             self._settle()
+        if self._to_index > thread_index.WAITING:
+            self._thread_index.advance(thread_index.AT_ONCE)
+            self._to_index = self._thread_index.waiting()
 
     def _settle(self) -> None:
         """Move the first of the recent places on: in key order, so that those of one thread go together."""
@@ -263,6 +271,7 @@ class Applier:
         add_messages(self.connection, thread, commit, self._index)
         if commit.thread:
             describe(self.connection, thread, commit.thread)
+            self._to_index += 1
         if made_checkpoint(commit) is None:
             self._execute(_SQL["add_receipt"], (thread.thread_no, commit.commit_id, thread.sequence, 0))
             if thread.sequence % _PRUNED_EVERY == 0:
@@ -370,6 +379,7 @@ class Applier:
         key = (number, owner, log_no, begin.incarnation, begin.epoch)
         thread = Thread(commit.thread_id, (*key, 0, 0, 0, 0, 0, 0, 0, at, None, None, 0))
         self._threads[commit.thread_id] = thread
+        self._to_index += 1
         return thread
 
     def _delete(self, thread: Thread | None) -> int:
@@ -377,4 +387,5 @@ class Applier:
             return 0
         self._threads.pop(thread.thread_id, None)
         self._changed.pop(thread.thread_no, None)
+        self._to_index += 1
         return remove_thread(self.connection, thread, self._index)

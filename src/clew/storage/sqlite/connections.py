@@ -20,6 +20,7 @@ from clew.errors import (
     TransientStorageError,
 )
 from clew.storage.sqlite import schema
+from clew.storage.sqlite.thread_index import catch_up
 
 if (3, 12) <= sys.version_info < (3, 12, 4):
     # These take `?1` for a named parameter and warn when it is given by position; the versions after them don't.
@@ -190,6 +191,7 @@ class Connections:
         self._use_wal(connection)
         if schema.check(connection, self.path) < schema.VERSION:
             schema.migrate(connection, self.path)
+            catch_up(connection)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         # Switching needs the file alone and gives up at once, whatever the busy timeout.

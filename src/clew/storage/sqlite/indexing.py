@@ -23,7 +23,7 @@ _CREATE = (
 )
 _ADD = "INSERT INTO message_index (rowid, text) VALUES (?, ?)"
 _DROP = "INSERT INTO message_index (message_index, rowid, text) VALUES ('delete', ?, ?)"
-_MERGE = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
+_MERGE = "INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)"
 MERGED_AT_ONCE = 500
 """How many pages of the index are written in one go when it is tidied."""
 
@@ -33,8 +33,7 @@ class MessageIndex:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
-        options = {option for (option,) in connection.execute("PRAGMA compile_options")}
-        self._works = "ENABLE_FTS5" in options or _has_fts5(connection)
+        self._works = has_fts5(connection)
 
     def advance(self, thread: Thread, new: int) -> None:
         """Put the next few messages of a large thread in."""
@@ -76,20 +75,21 @@ class MessageIndex:
         thread.indexed_messages = 0
 
 
-def has_index(connection: sqlite3.Connection) -> bool:
-    """Whether any thread was ever large enough for the index to be made."""
-    return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'message_index'").fetchone())
+def indexes(connection: sqlite3.Connection) -> list[str]:
+    """The substring indexes that were made: there may never have been enough for one."""
+    made = "SELECT name FROM sqlite_schema WHERE name IN ('message_index', 'thread_index')"
+    return [name for (name,) in connection.execute(made)]
 
 
-def begin_tidying(connection: sqlite3.Connection) -> None:
-    """Start to merge the whole index, which is how it forgets the text of messages that were removed."""
-    connection.execute(_MERGE, (-MERGED_AT_ONCE,))
+def begin_tidying(connection: sqlite3.Connection, index: str) -> None:
+    """Start to merge the whole index, which is how it forgets the text of what was removed."""
+    connection.execute(_MERGE.format(index=index), (-MERGED_AT_ONCE,))
 
 
-def go_on_tidying(connection: sqlite3.Connection) -> bool:
+def go_on_tidying(connection: sqlite3.Connection, index: str) -> bool:
     """Merge some more of it; whether there may be more to do."""
     before = connection.total_changes
-    connection.execute(_MERGE, (MERGED_AT_ONCE,))
+    connection.execute(_MERGE.format(index=index), (MERGED_AT_ONCE,))
     return connection.total_changes - before >= 2
 
 
@@ -107,5 +107,9 @@ def candidates(needle: str) -> str | None:
     return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in trigrams[::step]) or None
 
 
-def _has_fts5(connection: sqlite3.Connection) -> bool:
+def has_fts5(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite was built with what both indexes are made of."""
+    options = {option for (option,) in connection.execute("PRAGMA compile_options")}
+    if "ENABLE_FTS5" in options:
+        return True
     return bool(connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone())

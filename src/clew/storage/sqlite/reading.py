@@ -28,10 +28,11 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.packing import bytes_text, day, moment, union, unpack_ranges
+from clew.storage.packing import bytes_text, day, moment, text_bytes, union, unpack_ranges
 from clew.storage.sqlite.removing import shared_before
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.searching import found_messages
+from clew.storage.sqlite.thread_search import found_threads
 
 SQL = named("reads.sql")
 _FAR = (1 << 63) - 1
@@ -56,7 +57,7 @@ _THREAD = (
 for _name in ("main_checkpoints", "other_checkpoints", "all_checkpoints", "one_checkpoint"):
     SQL[f"{_name}_info"] = SQL[_name].format(columns=_INFO)
     SQL[f"{_name}_whole"] = SQL.pop(_name).format(columns=_WHOLE)
-for _name in ("one_thread", "threads_of_user", "threads_of_all"):
+for _name in ("one_thread", "threads_of_user", "threads_of_all", "numbered_threads"):
     SQL[_name] = SQL[_name].format(columns=_THREAD, head=_HEAD)
 
 
@@ -236,17 +237,21 @@ def _page(rows: Iterable[tuple[Any, ...]], query: MessageQuery) -> Iterator[tupl
 
 def threads(connection: sqlite3.Connection, query: ThreadQuery) -> list[ThreadRecord]:
     kind = "threads_of_all" if query.user is ANY_USER else "threads_of_user"
-    rows = connection.execute(
-        SQL[kind if query.thread_id is None else "one_thread"],
-        {
-            "id": query.thread_id,
-            "any": query.user is ANY_USER,
-            "user": _name_of(query.user),
-            "search": query.search.encode("utf-8", "surrogatepass") if query.search else None,
-            "limit": _limit(query.limit),
-            "offset": query.offset,
-        },
-    )
+    asked = {
+        "id": query.thread_id,
+        "any": query.user is ANY_USER,
+        "user": _name_of(query.user),
+        "search": text_bytes(query.search) if query.search else None,
+        "limit": _limit(query.limit),
+        "offset": query.offset,
+        "floor": -_FAR,
+    }
+    if query.thread_id is not None:
+        rows = connection.execute(SQL["one_thread"], asked).fetchall()
+    elif query.search:
+        rows = found_threads(connection, SQL, kind, asked)
+    else:
+        rows = connection.execute(SQL[kind], asked).fetchall()
     return [_thread_record(row) for row in rows]
 
 

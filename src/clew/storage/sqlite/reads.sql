@@ -96,15 +96,41 @@ LIMIT :limit OFFSET :offset
 
 -- name: threads_of_user
 SELECT {columns} FROM threads INDEXED BY threads_by_user LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
-WHERE user_id IS :user AND (:search IS NULL OR instr(threads.text, :search) > 0
+WHERE user_id IS :user AND updated_at >= :floor AND (:search IS NULL OR instr(threads.text, :search) > 0
     OR instr(coalesce(folded_id, CAST(thread_id AS BLOB)), :search) > 0)
 ORDER BY updated_at DESC, threads.thread_no DESC LIMIT :limit OFFSET :offset
 
 -- name: threads_of_all
 SELECT {columns} FROM threads INDEXED BY threads_by_time LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
-WHERE (:search IS NULL OR instr(threads.text, :search) > 0
+WHERE updated_at >= :floor AND (:search IS NULL OR instr(threads.text, :search) > 0
     OR instr(coalesce(folded_id, CAST(thread_id AS BLOB)), :search) > 0)
 ORDER BY updated_at DESC, threads.thread_no DESC LIMIT :limit OFFSET :offset
+
+-- name: floor_threads_of_user
+SELECT updated_at FROM threads INDEXED BY threads_by_user
+WHERE user_id IS :user ORDER BY updated_at DESC LIMIT 1 OFFSET :reach
+
+-- name: floor_threads_of_all
+SELECT updated_at FROM threads INDEXED BY threads_by_time ORDER BY updated_at DESC LIMIT 1 OFFSET :reach
+
+-- name: waiting
+SELECT thread_no FROM threads_to_index LIMIT :limit
+
+-- name: with_gram
+SELECT doc FROM thread_grams WHERE term = :gram LIMIT :limit
+
+-- name: with_grams_from
+SELECT doc FROM thread_grams WHERE term >= :gram AND term < :gram || 'g' LIMIT :limit
+
+-- name: matching
+SELECT updated_at, thread_no FROM json_each(:numbers) CROSS JOIN threads ON thread_no = value
+WHERE (:any OR user_id IS :user)
+  AND (instr(text, :search) > 0 OR instr(coalesce(folded_id, CAST(thread_id AS BLOB)), :search) > 0)
+
+-- name: numbered_threads
+SELECT {columns}, threads.thread_no
+FROM json_each(:numbers) CROSS JOIN threads ON threads.thread_no = json_each.value
+LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
 
 -- name: totals_by_thread
 SELECT thread_id, message_count, checkpoint_count, size,

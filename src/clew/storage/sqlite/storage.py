@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, cast, get_args
 
@@ -33,8 +34,9 @@ from clew.storage.offload import may_block, offload
 from clew.storage.protocol import Capabilities
 from clew.storage.sqlite import journaling, reading
 from clew.storage.sqlite.connections import Connections, Synchronous, storage_error
-from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, has_index
+from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, indexes
 from clew.storage.sqlite.leasing import LeaseRequest
+from clew.storage.sqlite.thread_index import settle
 from clew.storage.sqlite.writer import Job, Writer
 from clew.storage.together import Together
 
@@ -187,7 +189,7 @@ class SQLiteStorage:
         await offload(opened.executor, self._reclaim, opened)
 
     def _reclaim(self, opened: _Opened) -> None:
-        """Have the index forget what was removed, give free pages back, then empty the log.
+        """Have the indexes forget what was removed, give free pages back, then empty the log.
 
         Bit by bit, so that commits get through in between.
         """
@@ -195,9 +197,11 @@ class SQLiteStorage:
         try:
             connection = opened.connections.open()
             try:
-                if has_index(connection):
-                    opened.writer.exclusive(lambda: begin_tidying(connection))
-                    while opened.writer.exclusive(lambda: go_on_tidying(connection)):
+                while opened.writer.exclusive(lambda: settle(connection)):
+                    pass
+                for index in indexes(connection):
+                    opened.writer.exclusive(partial(begin_tidying, connection, index))
+                    while opened.writer.exclusive(partial(go_on_tidying, connection, index)):
                         pass
                 while connection.execute("PRAGMA freelist_count").fetchone()[0]:
                     opened.writer.exclusive(lambda: _free_some(connection))

@@ -200,6 +200,23 @@ DELETE FROM messages WHERE message_no BETWEEN ?1 << 32 AND ?1 << 32 | 0xFFFFFFFF
 -- name: message_texts
 SELECT message_no, text FROM messages WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ?
 
+-- name: threads_waiting
+SELECT count(*) FROM (SELECT 1 FROM threads_to_index LIMIT ?)
+
+-- name: threads_to_index
+SELECT waiting.thread_no, indexed_threads.text, coalesce(folded_id, CAST(thread_id AS BLOB)), threads.text
+FROM threads_to_index AS waiting LEFT JOIN indexed_threads USING (thread_no) LEFT JOIN threads USING (thread_no)
+ORDER BY waiting.thread_no LIMIT ?
+
+-- name: no_longer_waiting
+DELETE FROM threads_to_index WHERE thread_no <= ?
+
+-- name: remember_indexed
+INSERT INTO indexed_threads VALUES (?, ?)
+
+-- name: forget_indexed
+DELETE FROM indexed_threads WHERE thread_no = ?
+
 -- name: chain
 UPDATE threads SET chain = ?, chained_at = ? WHERE thread_no = ?
 

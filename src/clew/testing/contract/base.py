@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from clew.model.commit import Commit
+from clew.model.commit import Commit, NewCheckpoint
+from clew.model.records import AttachmentRecord, MessageRecord, ValueRow
 from clew.storage.protocol import Storage
 from clew.testing.build import attachment, checkpoint, commit, fields, message, row
 from clew.testing.driver import DrivenStorage
+
+Stored = NewCheckpoint | ValueRow | MessageRecord | AttachmentRecord
 
 
 class ContractPart:
@@ -21,6 +24,10 @@ class ContractPart:
 
     def make_storage(self, tmp_path: Path) -> Storage:
         raise NotImplementedError("define make_storage(self, tmp_path): see StorageContract")
+
+    def stored(self, thread_id: str, *records: Stored) -> int:
+        """How many bytes `records` count for in the thread. A storage that keeps them in another form says so here."""
+        return sum(map(_size, records))
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[DrivenStorage]:
@@ -34,6 +41,17 @@ class ContractPart:
         if store.capabilities.suspends:
             pytest.skip(f"{store.capabilities.name} needs an event loop")
         return store
+
+
+def _size(record: Stored) -> int:
+    match record:
+        case NewCheckpoint():
+            return len(record.body) + len(record.metadata)
+        case ValueRow():
+            return len(record.data) + len(record.digests)
+        case MessageRecord():
+            return len(record.data) + len(record.text.encode())
+    return len(record.data)
 
 
 def full_commit(thread_id: str = "t", *, user: str | None = None, **parts: Any) -> Commit:

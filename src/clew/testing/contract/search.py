@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clew.model.commit import Removal
+from clew.model.config import ANY_USER
 from clew.model.message import folded
-from clew.testing.build import commit, fields, message, messages
+from clew.testing.build import checkpoint, commit, deletion, fields, fork_of, later, message, messages
 from clew.testing.contract.base import ContractPart
 from clew.testing.driver import DrivenStorage
 
@@ -123,6 +124,58 @@ class SearchContract(ContractPart):
         store.apply(commit(messages=messages("other words")))
         assert store.message_ids(search="secret") == []
         assert store.message_ids(search="words") == ["m0"]
+
+    def test_a_search_over_threads_follows_names_forks_and_deletions(self, store: DrivenStorage) -> None:
+        for seconds, name in enumerate("abc"):
+            described = fields(f"Trip to Lisbon {name}")
+            store.apply(commit(name, checkpoint=checkpoint("c1"), thread=described, at=later(seconds)))
+        store.apply(commit("b", thread=fields("Journey to Porto"), at=later(3)))
+        assert store.thread_ids(search="trip") == ["c", "a"]
+        assert store.thread_ids(search="porto") == ["b"]
+        store.apply(commit("f", fork=fork_of("b"), at=later(4)))
+        store.apply(commit("b", thread=fields(), at=later(5)))
+        assert store.thread_ids(search="porto") == ["f"]
+        store.apply_all(deletion("f"), deletion("a"))
+        store.apply(commit("a", messages=[message("m1")], at=later(6)))
+        assert store.thread_ids(search="porto") == []
+        assert store.thread_ids(search="trip") == ["c"]
+
+    def test_a_thread_is_found_by_its_id_too(self, store: DrivenStorage) -> None:
+        store.apply_all(*(commit(name, messages=[message("m1")]) for name in ("Straße-1", "other")))
+        for needle in ("strasse", "SSE-", "1", "aß"):
+            assert store.thread_ids(search=folded(needle)) == ["Straße-1"]
+        assert store.thread_ids(search="1other") == store.thread_ids(search="rother") == []
+
+    def test_a_search_over_threads_finds_only_the_users_own(self, store: DrivenStorage) -> None:
+        for seconds, owner in enumerate(("ann", "bob", None)):
+            described = fields("the plan", user_id=owner)
+            store.apply(commit(f"of {owner}", user=owner, thread=described, at=later(seconds)))
+        assert store.thread_ids(search="plan", user="ann") == ["of ann"]
+        assert store.thread_ids(search="plan", user=None) == ["of None"]
+        assert store.thread_ids(search="plan") == ["of None", "of bob", "of ann"]
+        store.apply(commit("of None", user=ANY_USER, thread=fields("the plan", user_id="ann"), at=later(9)))
+        assert store.thread_ids(search="plan", user="ann") == ["of None", "of ann"]
+        assert store.thread_ids(search="plan", user=None) == []
+
+    def test_one_of_many_threads_is_found_like_one_of_few(self, store: DrivenStorage) -> None:
+        many = [f"thread-{number:04d}" for number in range(700)]
+        for start in range(0, 700, 100):
+            store.apply_all(
+                *(
+                    commit(many[number], thread=fields("even 東京" if number % 2 else "odd"), at=later(number))
+                    for number in range(start, start + 100)
+                )
+            )
+        newest = many[::-1]
+        assert store.thread_ids(search="thread-0007") == ["thread-0007"]
+        assert store.thread_ids(search="0069") == ["thread-0069"]
+        assert store.thread_ids(search="-069", limit=3, offset=1) == ["thread-0698", "thread-0697", "thread-0696"]
+        assert store.thread_ids(search="東", limit=3) == [each for each in newest if int(each[-1]) % 2][:3]
+        assert store.thread_ids(search="d-00", offset=95) == newest[-5:]
+        assert store.thread_ids(search="thread", limit=2, offset=650) == newest[650:652]
+        assert store.thread_ids(search="thread-0700") == store.thread_ids(search="q") == []
+        store.apply_all(*(deletion(name) for name in many[1:100]))
+        assert store.thread_ids(search="thread-00") == ["thread-0000"]
 
     def test_a_large_thread_is_searched_like_a_small_one(self, store: DrivenStorage) -> None:
         texts = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from clew.model.commit import Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import StorageStats, Totals
 from clew.testing.build import attachment, checkpoint, commit, deletion, fields, later, message, messages, row
-from clew.testing.contract.base import ContractPart, chain, full_commit
+from clew.testing.contract.base import ContractPart, Stored, chain, full_commit
 from clew.testing.driver import DrivenStorage
 
 
@@ -126,34 +127,39 @@ class ThreadContract(ContractPart):
         assert (store.known().checkpoint_count, store.known().message_count) == (4, 2)
 
     def test_the_size_is_that_of_the_stored_bytes(self, store: DrivenStorage) -> None:
-        size = 0
+        kept: dict[str, Stored] = {}
 
-        def grown(by: int) -> bool:
-            nonlocal size
-            size += by
-            return store.known().size == size
+        def is_stored(**parts: Stored | None) -> bool:
+            """Whether the size is that of what is there, once `parts` are put in and taken out."""
+            kept.update({name: part for name, part in parts.items() if part is not None})
+            for name in [name for name, part in parts.items() if part is None]:
+                del kept[name]
+            return store.known().size == self.stored("t", *kept.values())
 
-        store.apply(commit(checkpoint=checkpoint("c1", metadata=b"12345", body=b"123", size=999)))
-        assert grown(8)
+        made = checkpoint("c1", metadata=b"12345", body=b"123", size=999)
+        store.apply(commit(checkpoint=made))
+        assert is_stored(checkpoint=made)
         store.apply(commit(values=row(0, 2, data=b"123456")))
-        assert grown(6 + 32)
+        assert is_stored(values=row(0, 2, data=b"123456"))
         store.apply(commit(messages=[message("m1", "né", data=b"1234")]))
-        assert grown(3 + 4)
+        assert is_stored(message=message("m1", "né", data=b"1234"))
         store.apply(commit(attachments=[attachment("c1", "key", b"12345")]))
-        assert grown(5)
+        assert is_stored(attachment=attachment("c1", "key", b"12345"))
         store.apply(commit(thread=fields("name", data=b"not counted")))
-        assert grown(0)
-        store.apply(commit(checkpoint=checkpoint("c1", metadata=b"", body=b"1234")))
-        assert grown(-4)
-        store.apply(commit(messages=[message("m1", "", data=b"1")], attachments=[attachment("c1", "key", b"")]))
-        assert grown(-6 - 5)
+        assert is_stored()
+        made = checkpoint("c1", metadata=b"", body=b"1234")
+        store.apply(commit(checkpoint=made))
+        assert is_stored(checkpoint=made)
+        shorter: dict[str, Any] = {"message": message("m1", "", data=b"1"), "attachment": attachment("c1", "key", b"")}
+        store.apply(commit(messages=[shorter["message"]], attachments=[shorter["attachment"]]))
+        assert is_stored(**shorter)
         store.apply(commit(values=row(2, data=b"1"), merge=[row(0, 2, data=b"12")]))
-        assert grown(1 + 16 - 4)
+        assert is_stored(values=row(0, 2, data=b"12"), more=row(2, data=b"1"))
         store.apply(commit(remove=Removal(values=((0, 2),))))
-        assert grown(-2 - 32)
-        assert store.stats().by_thread["t"].bytes == size
+        assert is_stored(values=None)
+        assert store.stats().by_thread["t"].bytes == store.known().size
         store.apply(commit(remove=Removal(state=True)))
-        assert grown(-17 - 4)
+        assert is_stored(checkpoint=None, attachment=None, more=None)
         store.apply(commit(remove=Removal(messages=("m1",))))
         assert store.known().size == 0
 

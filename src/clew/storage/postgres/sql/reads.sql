@@ -116,14 +116,43 @@ WHERE EXISTS (
 ORDER BY m.position LIMIT $4 OFFSET $5
 
 -- name: threads
-SELECT t.thread_id, t.user_id, t.created_at, t.updated_at, t.run_id, t.text, t.data, t.forked_thread, t.forked_checkpoint,
-    t.checkpoint_count, t.message_count, t.size, h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
-    h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
-FROM (
-    SELECT * FROM @schema.threads AS t WHERE @which
-        AND ($3::text IS NULL OR strpos(t.text, $3) > 0 OR strpos(coalesce(t.folded_id, t.thread_id), $3) > 0)
+SELECT @thread FROM (
+    SELECT * FROM @schema.threads AS t WHERE @which AND ($3::text IS NULL OR @found)
     ORDER BY @order, t.updated_at DESC, t.ordinal DESC LIMIT $1 OFFSET $2
 ) AS t
+@head
+ORDER BY @order, t.updated_at DESC, t.ordinal DESC
+
+-- Those among the newest, if they fill the page or are all that there is: who has few threads, or looks for what many of them have,
+-- needs no more. Otherwise those that the index names, whichever the planner would have liked better (`OFFSET 0`).
+-- name: threads_found
+WITH newest AS MATERIALIZED (
+    SELECT t.thread_id, t.updated_at, t.ordinal, @found AS found FROM @schema.threads AS t WHERE @which
+    ORDER BY @order, t.updated_at DESC, t.ordinal DESC LIMIT @newest_threads
+), among AS MATERIALIZED (
+    SELECT count(*) < @newest_threads OR coalesce(count(*) FILTER (WHERE found) >= $1::bigint + $2::bigint, false) AS newest FROM newest
+), page AS MATERIALIZED (
+    SELECT thread_id, updated_at, ordinal FROM newest WHERE found AND (SELECT newest FROM among)
+    UNION ALL
+    SELECT thread_id, updated_at, ordinal FROM (
+        SELECT * FROM @schema.threads AS t
+        WHERE @schema.thread_words(coalesce(t.folded_id, t.thread_id), t.text, t.user_id::text) @@ @schema.thread_sought(@sought)
+        OFFSET 0
+    ) AS t
+    WHERE @which AND @found AND NOT (SELECT newest FROM among)
+    ORDER BY updated_at DESC, ordinal DESC LIMIT $1 OFFSET $2
+)
+SELECT @thread FROM page
+CROSS JOIN LATERAL (SELECT * FROM @schema.threads AS x WHERE x.thread_id = page.thread_id OFFSET 0) AS t
+@head
+ORDER BY t.updated_at DESC, t.ordinal DESC
+
+-- name: thread_columns
+t.thread_id, t.user_id, t.created_at, t.updated_at, t.run_id, t.text, t.data, t.forked_thread, t.forked_checkpoint,
+t.checkpoint_count, t.message_count, t.size, h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
+h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
+
+-- name: thread_head
 LEFT JOIN LATERAL (
     SELECT * FROM @schema.checkpoints AS c
     WHERE c.thread_id = t.thread_id AND c.checkpoint_id = t.head AND c.namespace = ''
@@ -131,7 +160,9 @@ LEFT JOIN LATERAL (
     (SELECT * FROM @schema.checkpoints AS c WHERE t.head IS NULL AND c.thread_id = t.thread_id
     ORDER BY c.sequence DESC LIMIT 1)
 ) AS h ON true
-ORDER BY @order, t.updated_at DESC, t.ordinal DESC
+
+-- name: thread_found
+(strpos(t.text, $3) > 0 OR strpos(coalesce(t.folded_id, t.thread_id), $3) > 0)
 
 -- name: order_of_user
 t.user_id DESC, t.active DESC

@@ -1,0 +1,16 @@
+-- For each of several threads, whether what describes it has a text: 1, or 0 if not, also of a thread that is not there.
+local FIELDS = 1 -- as in common.lua, which is for one key
+local search = ARGV[1]
+
+local found = {}
+for at, key in ipairs(KEYS) do
+  found[at] = 0
+  local fields = redis.call('ZRANGEBYSCORE', key, FIELDS, FIELDS)[1]
+  if fields then
+    -- 'D', text (4 + …), …
+    local size = struct.unpack('>I4', fields, 2)
+    local _, stop = string.find(fields, search, 6, true)
+    if stop and stop < 6 + size then found[at] = 1 end
+  end
+end
+return found

@@ -1,0 +1,213 @@
+"""Keys: rotated, missing, wrong; and stores that were plain before."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+import clew
+from clew.storage.encrypted import encrypted_in
+from tests.checkpointer.support import MemoryStore, text
+from tests.encryption.support import NEW, OLD, ONLY_NEW, ROTATED, dump, opened
+
+WRONG = clew.Encryption(keys={"old": NEW})
+READING = clew.Encryption(keys={"old": OLD}, plain="read")
+
+
+def begin(memory: clew.BaseCheckpointer, thread: str = "t") -> None:
+    said = clew.Message(message_id="m", role="user", content="secret words")
+    memory.put_checkpoint(thread, state(1), messages=[said], metadata={"n": 1}, node_name="node", step=1)
+    memory.put_checkpoint(thread, state(2), metadata={"n": 2})
+    memory.put_thread(thread, clew.ThreadInfo(thread_id=thread, thread_name="secret name"))
+    head = memory.list_checkpoints(thread)[0]
+    memory.put_attachments({"thread_id": thread, "checkpoint_id": head.checkpoint_id}, {"k": "attached"})
+
+
+def state(number: int) -> dict[str, object]:
+    return {"n": number, "list": [text(each) for each in range(20 * number)]}
+
+
+def everything(memory: clew.BaseCheckpointer, thread: str = "t") -> object:
+    """All that can be read of a thread, but for what sealing changes: sizes."""
+    found = memory.get_thread(thread)
+    assert found is not None
+    return (
+        [each.to_dict() for each in memory.get_history(thread)],
+        [each.to_dict() for each in memory.list_messages(thread)],
+        memory.list_attachments(thread),
+        (found.thread_name, found.created_at, found.updated_at, found.user_id, found.run_id, found.message_count),
+    )
+
+
+def test_with_a_new_key_the_old_data_is_read_and_new_data_is_sealed_with_the_new_one(store):
+    begin(opened(store))
+    rotated = opened(store, ROTATED)
+    assert rotated.get_state("t") == state(2)
+    rotated.put_state("u", state(1))
+    with pytest.raises(clew.EncryptionError, match="'new'"):
+        opened(store).get_state("u")
+    assert opened(store, ONLY_NEW).get_state("u") == state(1)
+
+
+def test_after_resealing_the_old_key_is_not_needed(store):
+    begin(opened(store))
+    before = everything(opened(store))
+    rotated = opened(store, ROTATED)
+    rotated.put_state("u", state(1))
+    calls: list[tuple[int, int]] = []
+    report = rotated.reseal(progress=lambda done, total: calls.append((done, total)))
+    assert report == clew.ResealReport(threads=2, resealed=1)
+    assert calls[-1] == (2, 2)
+    only_new = opened(store, ONLY_NEW)
+    assert everything(only_new) == before
+    assert only_new.verify().ok
+    assert rotated.reseal() == clew.ResealReport(threads=2, resealed=0)
+    assert only_new.update_state("t", append={"list": ["more"]}).state is clew.NOT_LOADED
+    only_new.put_state("t", state(2))
+    assert only_new.get_state("t") == state(2)
+    assert b"secret" not in dump(store)
+
+
+def test_resealing_can_be_about_one_thread(store):
+    for name in ("t", "u"):
+        begin(opened(store), name)
+    assert opened(store, ROTATED).reseal("t") == clew.ResealReport(threads=1, resealed=1)
+    assert opened(store, ONLY_NEW).get_state("t") == state(2)
+    with pytest.raises(clew.EncryptionError):
+        opened(store, ONLY_NEW).get_state("u")
+
+
+def test_what_a_fork_shares_keeps_its_key_and_is_reported(tmp_path):
+    store = MemoryStore(tmp_path)
+    begin(opened(store))
+    opened(store).fork("t", "f")
+    rotated = opened(store, ROTATED)
+    report = rotated.reseal()
+    assert sorted(report.left) == ["f", "t"]
+    assert rotated.get_state("f") == state(2)
+    rotated.delete_thread("f")
+    assert rotated.reseal().left == ()
+    assert opened(store, ONLY_NEW).get_state("t") == state(2)
+
+
+def test_forks_are_read_with_any_of_the_keys_and_after_resealing(store):
+    memory = opened(store)
+    begin(memory)
+    memory.fork("t", "f")
+    memory.fork("f", "g")
+    memory.put_checkpoint("g", state(3), messages=[clew.Message(message_id="own", role="user", content="own")])
+    before = [everything(memory, name) for name in ("f", "g")]
+    memory.delete_thread("t")
+    rotated = opened(store, ROTATED)
+    assert [everything(rotated, name) for name in ("f", "g")] == before
+    rotated.reseal()
+    assert [everything(opened(store, ROTATED), name) for name in ("f", "g")] == before
+    assert [each.message_id for each in rotated.list_messages("g", search="words")] == ["m"]
+    rotated.put_thread("g", clew.ThreadInfo(thread_id="g", thread_name="another"))
+    assert opened(store, ROTATED).get_state("g") == state(3)
+
+
+def test_merged_and_compacted_rows_are_sealed_with_the_current_key(store):
+    memory = opened(store)
+    for number in range(20):
+        memory.update_state("t", append={"list": [text(number)]})
+    rotated = opened(store, ROTATED)
+    before = rotated.get_state("t")
+    (sealing,) = encrypted_in(rotated.storage)
+    stale = rotated._runner.run(sealing.stale("t"), "stale")
+    rotated.compact()
+    assert rotated._runner.run(sealing.stale("t"), "stale") <= stale - 20
+    assert rotated.get_state("t") == before
+
+
+def test_a_store_without_its_key_says_what_to_do(store):
+    begin(opened(store))
+    plain = opened(store, None)
+    for read in (
+        lambda: plain.get_state("t"),
+        lambda: plain.get_history("t"),
+        lambda: plain.list_checkpoints("t"),
+        lambda: plain.list_messages("t"),
+        lambda: plain.list_threads({}),
+        lambda: plain.list_attachments("t"),
+        lambda: plain.update_state("t", append={"list": [1]}),
+        plain.verify,
+        plain.compact,
+    ):
+        with pytest.raises(clew.EncryptionError, match=r"encryption=clew\.Encryption.*CLEW_ENCRYPTION_KEYS"):
+            read()
+
+
+@pytest.mark.parametrize(("given", "said"), [(WRONG, "'old' is not the one"), (ONLY_NEW, "'old', which was not given")])
+def test_a_wrong_key_says_which_one_is_needed(store, given, said):
+    begin(opened(store))
+    memory = opened(store, given)
+    for read in (lambda: memory.get_state("t"), lambda: memory.list_messages("t"), memory.verify):
+        with pytest.raises(clew.EncryptionError, match=said):
+            read()
+
+
+def test_a_plain_store_is_refused_unless_it_is_to_be_read(store):
+    begin(store.open())
+    with pytest.raises(clew.EncryptionError, match=r'plain="read"'):
+        opened(store).get_state("t")
+    assert opened(store, READING).get_state("t") == state(2)
+
+
+def test_a_plain_store_is_encrypted_in_place(store):
+    begin(store.open())
+    old = store.open().get_history("t")
+    reading = opened(store, READING)
+    reading.update_state("t", append={"list": ["sealed"]})
+    before = everything(reading)
+    assert reading.get_history("t")[1:] == old
+    assert reading.list_messages("t", search="words")[0].message_id == "m"
+    assert [each.thread_id for each in reading.list_threads({}, search="secret name")] == ["t"]
+    assert reading.reseal().left == ()
+    assert everything(opened(store)) == before
+    assert opened(store).verify().ok
+
+
+def test_of_a_sqlite_file_that_was_plain_nothing_is_left_after_a_vacuum(sqlite):
+    begin(sqlite.open())
+    assert b"secret" in dump(sqlite)
+    reading = opened(sqlite, READING)
+    reading.reseal()
+    for each in sqlite.opened:
+        each.release()
+    with closing(sqlite3.connect(sqlite.path)) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"secret" not in dump(sqlite)
+    assert opened(sqlite).get_state("t") == state(2)
+
+
+def test_what_is_resealed_while_others_write_loses_nothing(store, monkeypatch):
+    begin(opened(store))
+    rotated = opened(store, ROTATED)
+    other = opened(store, ROTATED)
+    applied = rotated._apply_unseen
+    written: list[int] = []
+
+    async def meanwhile(commit):
+        if len(written) < 3:
+            written.append(1)
+            said = clew.Message(message_id="m", role="user", content=f"new {len(written)}")
+            # Somewhere else: each checkpointer has a loop of its own.
+            writing = threading.Thread(target=other.put_messages, args=("t", [said]))
+            writing.start()
+            writing.join()
+        return await applied(commit)
+
+    monkeypatch.setattr(rotated, "_apply_unseen", meanwhile)
+    rotated.reseal()
+    assert opened(store, ONLY_NEW).list_messages("t")[0].content == "new 3"
+    assert opened(store, ONLY_NEW).get_state("t") == state(2)
+
+
+def test_without_encryption_there_is_nothing_to_reseal(store):
+    with pytest.raises(clew.ConfigError, match="encryption="):
+        store.open().reseal()
