@@ -38,11 +38,15 @@ class Chunks(Struct, frozen=True):
         contents = [memoryview(part)[_start(part) :] for part in self.parts]
         return b"".join([header(ARRAY, self.count), *contents])
 
+    def items(self) -> list[bytes]:
+        """Each item by itself."""
+        return self._items_from(0, 0)
+
     def added_to(self, old: bytes | Chunks, start: int, before: int) -> list[bytes] | None:
         """The items after the first `before`, if those are the items of `old`, which start at `start` there; else `None`."""
         if before > self.count:
             return None
-        full = before // CHUNK
+        full, extent = before // CHUNK, 0
         if isinstance(old, Chunks):
             if self.parts[:full] != old.parts[:full]:
                 return None
@@ -53,15 +57,20 @@ class Chunks(Struct, frozen=True):
                     return None
                 start += len(part) - _HEADER
             rest = old
+        if full < len(self.parts):
+            known, part = memoryview(rest)[start:], self.parts[full]
+            if not part.startswith(known, _start(part)):
+                return None
+            extent = len(known)
+        return self._items_from(before, extent)
+
+    def _items_from(self, before: int, extent: int) -> list[bytes]:
+        """The items after the first `before`, of which those in the chunk that goes on with them take `extent` bytes."""
         items: list[bytes] = []
-        for number, part in enumerate(self.parts[full:], full):
-            at, count = _start(part), min(CHUNK, self.count - number * CHUNK)
-            if number == full:
-                known = memoryview(rest)[start:]
-                if not part.startswith(known, at):
-                    return None
-                at, count = at + len(known), count - (before - full * CHUNK)
-            items += split_items(part[at:], count)
+        for number, part in enumerate(self.parts[before // CHUNK :], before // CHUNK):
+            count = min(CHUNK, self.count - number * CHUNK) - before % CHUNK
+            items += split_items(part[_start(part) + extent :], count)
+            before = extent = 0
         return items
 
 
@@ -84,3 +93,7 @@ def packed_list(items: list[Any], pack: Callable[[list[Any]], bytes], before: Se
 def _start(part: bytes) -> int:
     """Where the items of a chunk start."""
     return 1 if part[0] & 0xF0 == ARRAY else _HEADER
+
+
+NO_ITEMS: Final = Chunks((), 0, len(header(ARRAY, 0)))
+"""An empty list."""

@@ -23,9 +23,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph.changes import STRETCH, Memory, dump
+from clew.adapters.langgraph.changes import Memory, dump
 from clew.adapters.langgraph.keeping import AT_ONCE, MAX_PARTS, Kept, appended, part_of
 from clew.adapters.langgraph.layout import BOOK
+from clew.codec.chunks import CHUNK
 from clew.codec.packing import Packer
 from clew.codec.registry import DEFAULT_REGISTRY
 from tests.adapters.langgraph.support import chat, config, say, texts
@@ -195,13 +196,13 @@ CHANGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, STRETCH - 1, STRETCH, STRETCH + 1, STRETCH + 16, 3 * STRETCH])
+@pytest.mark.parametrize("count", [1, 15, 16, CHUNK - 1, CHUNK, CHUNK + 1, CHUNK + 16, 3 * CHUNK])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_in_place_is_seen_wherever_it_is(count, change):
     value = [HumanMessage(str(at), additional_kwargs={"flag": 1, "seen": [1, 2]}) for at in range(count)]
     before = dump(value)
     assert before is not None
-    for more in ([], [AIMessage("more")], [AIMessage("more")] * STRETCH):
+    for more in ([], [AIMessage("more")], [AIMessage("more")] * CHUNK):
         now = dump([*value, *more], before)
         assert now is not None
         assert now.begins_with(before)
@@ -213,7 +214,7 @@ def test_a_change_in_place_is_seen_wherever_it_is(count, change):
         assert not now.begins_with(before)
 
 
-@pytest.mark.parametrize("count", [1, 16, STRETCH, STRETCH + 1])
+@pytest.mark.parametrize("count", [1, 16, CHUNK, CHUNK + 1])
 def test_other_lists_are_compared_too(count):
     value: list[Any] = [{"at": at} for at in range(count)]
     before = dump(value)

@@ -17,18 +17,15 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
-import msgspec
 import ormsgpack
 
 from clew.adapters.langgraph.keeping import Kept, one_of_its_kind
 from clew.adapters.langgraph.values import MESSAGES
+from clew.codec.chunks import NO_ITEMS, Chunks, packed_list
 from clew.model.checkpoint import Checkpoint
 
 MAX_BYTES: Final = 64 << 20
 """How much memory the dumps of all threads may take together; the least recently used go first."""
-
-STRETCH: Final = 64
-"""How many elements of a list are dumped at a time."""
 
 _OPTIONS: Final = (
     ormsgpack.OPT_PASSTHROUGH_TUPLE
@@ -40,52 +37,46 @@ _OPTIONS: Final = (
 )
 _TUPLE, _OBJECT = 1, 2
 _DICT, _EXTRA, _GIVEN = map(attrgetter, ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__"))
-_raw_items: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
     """What differs if what would be stored of a list differs.
 
-    Of messages: their classes, their fields, `packed` as lists of maps, and which fields were given. Of anything else, all of
-    it is `packed`. That is in stretches of `STRETCH` elements, the last one shorter.
+    Of messages: their classes, their fields, `packed` as a list of maps, and which fields were given. Of anything else, all of
+    it is `packed`.
     """
 
-    count: int
-    packed: tuple[bytes, ...]
+    packed: Chunks
     classes: tuple[type, ...] = ()
     given: tuple[frozenset[str], ...] = ()
+
+    @property
+    def count(self) -> int:
+        return self.packed.count
 
     def begins_with(self, other: Dump) -> bool:
         """Whether the first elements are all those of the other."""
         if not other.count:
             return True
-        *whole, last = other.packed
-        end = self.packed[len(whole)] if other.count <= self.count else b""
-        ends = (self.count - 1) // STRETCH == len(whole)
         return (
-            other.count <= self.count
-            and bool(self.classes) == bool(other.classes)
+            bool(self.classes) == bool(other.classes)
             and self.classes[: len(other.classes)] == other.classes
             and self.given[: len(other.given)] == other.given
-            and self.packed[: len(whole)] == (*whole,)
-            and end.startswith(
-                memoryview(last)[_header_size(other.count - STRETCH * len(whole)) :],
-                _header_size(self.count - STRETCH * len(whole) if ends else STRETCH),
-            )
+            and self.packed.added_to(other.packed, other.packed.start, other.count) is not None
         )
 
     def elements(self) -> list[Any]:
         """One thing for each element, which differs if the element differs."""
-        items = [bytes(item) for stretch in self.packed for item in _raw_items.decode(stretch)]
-        return list(zip(items, self.classes, self.given, strict=True)) if self.classes else items
+        items = self.packed.items()
+        return list(zip(items, self.classes, self.given, strict=True)) if self.classes else [*items]
 
     @property
     def weight(self) -> int:
-        return sum(map(len, self.packed)) + 100 * len(self.given)
+        return len(self.packed) + 100 * len(self.given)
 
 
-_NOTHING: Final = Dump(0, ())
+_NOTHING: Final = Dump(NO_ITEMS)
 
 
 def dump(value: list[Any], before: Dump = _NOTHING) -> Dump | None:
@@ -93,20 +84,15 @@ def dump(value: list[Any], before: Dump = _NOTHING) -> Dump | None:
     classes = tuple(map(type, value))
     try:
         if value and MESSAGES.issuperset(classes) and not any(map(_EXTRA, value)):
-            packed = _packed(list(map(_DICT, value)), before.packed)
-            return Dump(len(value), packed, classes, _frozen(list(map(_GIVEN, value)), before.given))
-        return Dump(len(value), _packed(value, before.packed))
+            packed = packed_list(list(map(_DICT, value)), _packed, before.packed.parts)
+            return Dump(packed, classes, _frozen(list(map(_GIVEN, value)), before.given))
+        return Dump(packed_list(value, _packed, before.packed.parts))
     except (TypeError, RecursionError):
         return None
 
 
-def _packed(items: list[Any], before: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    # A stretch that is the same is let go of at once, and its memory used for the next.
-    stretches = []
-    for number, first in enumerate(range(0, len(items), STRETCH)):
-        packed = ormsgpack.packb(items[first : first + STRETCH], _fields, _OPTIONS)
-        stretches.append(before[number] if number < len(before) and before[number] == packed else packed)
-    return tuple(stretches)
+def _packed(value: list[Any]) -> bytes:
+    return ormsgpack.packb(value, _fields, _OPTIONS)
 
 
 def _frozen(given: list[set[str]], before: tuple[frozenset[str], ...]) -> tuple[frozenset[str], ...]:
@@ -119,14 +105,14 @@ def _frozen(given: list[set[str]], before: tuple[frozenset[str], ...]) -> tuple[
 def _fields(obj: Any) -> ormsgpack.Ext:
     cls = type(obj)
     if cls is tuple:
-        return ormsgpack.Ext(_TUPLE, ormsgpack.packb(list(obj), _fields, _OPTIONS))
+        return ormsgpack.Ext(_TUPLE, _packed(list(obj)))
     if hasattr(cls, "__pydantic_fields__"):
         content = [cls.__module__, cls.__qualname__, obj.__dict__, obj.__pydantic_extra__]
     elif dataclasses.is_dataclass(cls) and hasattr(obj, "__dict__"):
         content = [cls.__module__, cls.__qualname__, obj.__dict__]
     else:
         raise TypeError
-    return ormsgpack.Ext(_OBJECT, ormsgpack.packb(content, _fields, _OPTIONS))
+    return ormsgpack.Ext(_OBJECT, _packed(content))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +184,6 @@ def new_elements(parent: Known | None, found: Changes, name: str, value: Any) ->
         return list(enumerate(value))
     old = set(before.elements())
     return [(at, value[at]) for at, each in enumerate(found.dumps[name].elements()) if each not in old]
-
-
-def _header_size(count: int) -> int:
-    return 1 if count < 16 else 3
 
 
 class Memory:
