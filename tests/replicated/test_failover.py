@@ -257,6 +257,17 @@ def test_the_secondary_takes_over_after_the_others_cannot_act_on_the_old_roles_a
     assert process.state.failovers == 1
 
 
+def test_the_secondary_is_told_that_it_may_take_over_before_anything_is_acknowledged():
+    roles = Roles(term=1, active="primary")
+    known = State(roles=roles, asked=0.0, primary=roles, secondary=None)
+    assert next_step(known, 0.1, SETTINGS) == Change("secondary", roles)
+    told = after(known, Changed("secondary", roles), 0.1, SETTINGS)
+    assert next_step(told, 0.1, SETTINGS) == Use("primary", 1)
+    # One that does not answer keeps nobody waiting.
+    silent = after(known, Missed("secondary"), 0.1, SETTINGS)
+    assert next_step(silent, 0.1, SETTINGS) == Use("primary", 1)
+
+
 def test_without_auto_failover_nothing_is_changed():
     process = ready(replace(SETTINGS, auto_failover=False))
     process.world.up["primary"] = False

@@ -264,6 +264,9 @@ def next_step(state: State, now: float, settings: Settings) -> Step:
         return _take_over(roles)
     if roles.active == "secondary" and not secondary:
         return Fail("the secondary serves and does not answer; the primary has not caught up with it")
+    if roles.active == "primary" and state.secondary is None:
+        # From the first commit on that is acknowledged, the secondary may take over.
+        return Change("secondary", roles)
     if now < state.usable:
         return Wait(state.usable - now)
     return Use(roles.active, roles.term)
