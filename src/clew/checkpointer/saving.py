@@ -45,18 +45,26 @@ NOT_LOADED: Final = NotLoaded()
 
 
 class Saved(Struct, frozen=True):
-    """What came of a save, and the version of the state that was stored: `None` while it is only accepted."""
+    """What came of a save, and the body that was stored: empty while it is only accepted."""
 
     applied: Applied
-    version: str | None = None
+    body: bytes = b""
+
+    @property
+    def version(self) -> str | None:
+        return version_of(self.applied.basis, self.body) if self.body else None
 
 
 class Loaded(Struct, frozen=True):
-    """A checkpoint that was read, its state, and the state's version."""
+    """A checkpoint that was read, its state, and the log that it was read from."""
 
     record: CheckpointRecord
     state: Any
-    version: str | None
+    basis: Basis | None
+
+    @property
+    def version(self) -> str | None:
+        return version_of(self.basis, self.record.body)
 
 
 class OldViewError(Exception):
@@ -137,7 +145,7 @@ class Saving(Core):
             index = self._remember(address, index, encoded, new.checkpoint_id, applied)
             if len(index.loose) >= MERGE_FROM:
                 await self._merge_soon(address.thread_id, index)
-            return Saved(applied, version_of(applied.basis, encoded.body))
+            return Saved(applied, encoded.body)
         raise too_busy(address.thread_id)
 
     def _checkpoint(self, address: Address, new: NewCheckpoint, saved: Saved, state: Any) -> Checkpoint:
@@ -215,7 +223,7 @@ class Saving(Core):
             if record.checkpoint_id != known.checkpoint_id:
                 return self._loaded(address, page)
             if version_of(page.basis, record.body) == known.version:
-                return Loaded(record, NOT_LOADED, known.version)
+                return Loaded(record, NOT_LOADED, page.basis)
         else:
             hot = await self._load_hot(address)
             if hot is not None:
@@ -242,7 +250,7 @@ class Saving(Core):
             return None
         try:
             state, _ = self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)
-            return Loaded(record, state, version_of(page.basis, record.body))
+            return Loaded(record, state, page.basis)
         except CorruptRecordError:
             # The memo has not all of it: the values are needed after all.
             return None
@@ -261,7 +269,7 @@ class Saving(Core):
                 checkpoint_id=record.checkpoint_id, body=record.body, size=record.size, memo=memo
             )
             self._indexes.put(address.thread_id, index)
-        return Loaded(record, state, version_of(page.basis, record.body))
+        return Loaded(record, state, page.basis)
 
     async def _page(
         self,

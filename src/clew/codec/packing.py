@@ -69,7 +69,10 @@ _nesting: Final = threading.local()
 """How many extensions inside each other are being packed: each is a call of its own, which the C encoder does not count."""
 _Path = tuple[str, ...]
 ExtHook = Callable[[int, memoryview], Any]
-_NO_CHUNKS: Final[Mapping[bytes, Sequence[bytes]]] = {}
+
+
+def _no_chunks(_: bytes) -> Sequence[bytes]:
+    return ()
 
 
 class Packer:
@@ -94,11 +97,11 @@ class Packer:
                 raise _too_deep((name,)) from None
 
     def pack_fields(
-        self, obj: Any, before: Mapping[bytes, Sequence[bytes]] = _NO_CHUNKS
+        self, obj: Any, before: Callable[[bytes], Sequence[bytes]] = _no_chunks
     ) -> tuple[Container, dict[bytes, bytes | Chunks]] | None:
         """The fields of a dict or of an object of a registered class, each packed by itself; `None` for anything else.
 
-        A long list is packed in chunks: those that it had `before`, by packed key, where they are the same.
+        A long list is packed in chunks: those that it had `before`, asked by its packed key, where they are the same.
         """
         if type(obj) is dict:
             container, fields = DICT, obj
@@ -115,7 +118,7 @@ class Packer:
             try:
                 name = ormsgpack.packb(key)
                 if type(value) is list and len(value) > CHUNK:
-                    packed[name] = packed_list(value, self._packed, before.get(name, ()))
+                    packed[name] = packed_list(value, self._packed, before(name))
                 else:
                     packed[name] = ormsgpack.packb(value, self._extend, _OPTIONS)
             except (TypeError, RecursionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -84,7 +85,7 @@ class StateCodec:
     def packed(self, state: Any, memo: Memo | None = None) -> Packed:
         """All of `state`, as it is now, in chunks of `memo` as far as it has the same. Raises UnsupportedTypeError and
         StateTooLargeError."""
-        fields = self._packer.pack_fields(state, _chunks(memo) if memo is not None else {})
+        fields = self._packer.pack_fields(state, partial(_chunks, memo))
         if fields is None:
             item = self._packer.pack(state)
             size = len(item)
@@ -188,6 +189,7 @@ def _memo(index: ThreadIndex | None, namespace: str) -> Memo | None:
     return view.memo if view is not None else None
 
 
-def _chunks(memo: Memo) -> Mapping[bytes, Sequence[bytes]]:
-    """The chunks of each long list, by packed key."""
-    return {key: entry.packed.parts for key, entry in memo.entries.items() if isinstance(entry.packed, Chunks)}
+def _chunks(memo: Memo | None, key: bytes) -> Sequence[bytes]:
+    """The chunks of the list with that key, if it is known in chunks."""
+    entry = memo.entries.get(key) if memo is not None else None
+    return entry.packed.parts if entry is not None and isinstance(entry.packed, Chunks) else ()
