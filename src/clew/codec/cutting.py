@@ -20,7 +20,8 @@ from clew.codec.nodes import (
     read_header,
     split_items,
 )
-from clew.codec.packing import CONTAINER_TAGS, Tag, name_length
+from clew.codec.packing import name_length
+from clew.codec.tags import CONTAINER_TAGS, Tag
 
 INLINE: Final = 256
 """A part that takes at most so many bytes stays in the body."""

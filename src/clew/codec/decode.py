@@ -25,8 +25,9 @@ from clew.codec.nodes import (
     read_sequence,
     read_value,
 )
-from clew.codec.packing import Packer, Tag
+from clew.codec.packing import Packer
 from clew.codec.rows import OpenRows, measures
+from clew.codec.tags import Tag
 
 _FIRST_NODE: Final = NodeTag.VALUE.value
 

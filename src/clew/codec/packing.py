@@ -7,15 +7,10 @@ tool puts into a state can be mistaken for one.
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any, Final
-from uuid import UUID
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 import ormsgpack
@@ -23,36 +18,12 @@ import ormsgpack
 from clew.codec.chunks import CHUNK, Chunks, packed_list
 from clew.codec.nodes import ARRAY, DICT, MAP, Container, header
 from clew.codec.registry import Entry, Record, Registry, is_saveable_class
+from clew.codec.tags import SCALAR_BYTES, SCALARS, Tag
 from clew.errors import CorruptRecordError, UnsupportedTypeError
 
 MAX_DEPTH = 200
 """How deep a state may nest at least; the C encoder goes a little deeper."""
 
-
-class Tag(enum.IntEnum):
-    """Extension types. Numbers are stored: never change one, never use one again. 32 and up are `nodes`."""
-
-    TUPLE = 1
-    SET = 2
-    FROZENSET = 3
-    DATETIME = 4
-    DATE = 5
-    TIME = 6
-    TIMEDELTA = 7
-    UUID = 8
-    DECIMAL = 9
-    BIG_INT = 10
-    COMPLEX = 11
-    PAIRS = 12
-    """A dict with keys other than text: keys and values in turn."""
-    RECORD = 13
-    """A registered class: its name, then a map of its fields."""
-    ORDERED_DICT = 14
-    DEQUE = 15
-
-
-CONTAINER_TAGS: Final = frozenset({Tag.TUPLE, Tag.SET, Tag.FROZENSET, Tag.PAIRS, Tag.RECORD, Tag.ORDERED_DICT})
-"""Extensions whose content is an array or a map (after a name, in a record): they can be cut like one."""
 
 _RECORD: Final = Tag.RECORD.value
 """A plain number: a list of messages is a thousand records."""
@@ -69,10 +40,6 @@ _nesting: Final = threading.local()
 """How many extensions inside each other are being packed: each is a call of its own, which the C encoder does not count."""
 _Path = tuple[str, ...]
 ExtHook = Callable[[int, memoryview], Any]
-
-
-def _no_chunks(_: bytes) -> Sequence[bytes]:
-    return ()
 
 
 class Packer:
@@ -97,7 +64,7 @@ class Packer:
                 raise _too_deep((name,)) from None
 
     def pack_fields(
-        self, obj: Any, before: Callable[[bytes], Sequence[bytes]] = _no_chunks
+        self, obj: Any, before: Callable[[bytes], Sequence[bytes]]
     ) -> tuple[Container, dict[bytes, bytes | Chunks]] | None:
         """The fields of a dict or of an object of a registered class, each packed by itself; `None` for anything else.
 
@@ -149,7 +116,7 @@ class Packer:
         container = _CONTAINERS.get(tag)
         if container is not None:
             return container(decoder.decode(data))
-        scalar = _SCALARS.get(tag)
+        scalar = SCALARS.get(tag)
         if scalar is None:
             raise CorruptRecordError(f"a stored value has the unknown type {tag}; was it written by a newer Clew?")
         return scalar(bytes(data))
@@ -167,7 +134,7 @@ class Packer:
 
     def _extend(self, obj: Any) -> ormsgpack.Ext:
         cls = type(obj)
-        scalar = _SCALAR_BYTES.get(cls)
+        scalar = SCALAR_BYTES.get(cls)
         if scalar is not None:
             tag, to_bytes = scalar
             return ormsgpack.Ext(tag, to_bytes(obj))
@@ -199,7 +166,7 @@ class Packer:
     def _lower(self, obj: Any, path: _Path, above: set[int]) -> Any:
         """`obj` with everything that the C encoder refuses wrapped, or UnsupportedTypeError with the path."""
         cls = type(obj)
-        if cls in _PLAIN or cls in _SCALAR_BYTES:
+        if cls in _PLAIN or cls in SCALAR_BYTES:
             return obj
         if cls is str:
             return _checked_text(obj, path)
@@ -312,70 +279,7 @@ def name_length(record: bytes | memoryview, at: int = 0) -> int:
     raise CorruptRecordError("a stored record has no class name")
 
 
-def _datetime_bytes(value: datetime) -> bytes:
-    zone = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else None
-    if zone is None and not value.fold:
-        return value.isoformat().encode()
-    return ormsgpack.packb([value.isoformat(), zone, value.fold])
-
-
-def _datetime(data: bytes) -> datetime:
-    if data[0] < 0x80:
-        return _in_utc(datetime.fromisoformat(data.decode()))
-    text, zone, fold = msgspec.msgpack.decode(data)
-    value = datetime.fromisoformat(text).replace(fold=fold)
-    if zone is None:
-        return _in_utc(value)
-    try:
-        return value.replace(tzinfo=ZoneInfo(zone))
-    except (ZoneInfoNotFoundError, ValueError):
-        # This machine does not know the zone: the offset that it had then is right all the same.
-        return value
-
-
-def _in_utc(value: datetime) -> datetime:
-    # fromisoformat gives a nameless zone for "+00:00"; UTC itself went in.
-    return value.replace(tzinfo=UTC) if value.tzinfo == UTC else value
-
-
-def _time_bytes(value: time) -> bytes:
-    return ormsgpack.packb([value.isoformat(), value.fold])
-
-
-def _time(data: bytes) -> time:
-    text, fold = msgspec.msgpack.decode(data)
-    return time.fromisoformat(text).replace(fold=fold)
-
-
-def _timedelta_bytes(value: timedelta) -> bytes:
-    return ormsgpack.packb([value.days, value.seconds, value.microseconds])
-
-
-def _big_int_bytes(value: int) -> bytes:
-    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
-
-
 _PLAIN: Final = frozenset({type(None), bool, float, bytes, ormsgpack.Ext})
-_SCALAR_BYTES: Final[dict[type, tuple[Tag, Callable[[Any], bytes]]]] = {
-    datetime: (Tag.DATETIME, _datetime_bytes),
-    date: (Tag.DATE, lambda value: value.isoformat().encode()),
-    time: (Tag.TIME, _time_bytes),
-    timedelta: (Tag.TIMEDELTA, _timedelta_bytes),
-    UUID: (Tag.UUID, lambda value: value.bytes),
-    Decimal: (Tag.DECIMAL, lambda value: str(value).encode()),
-    int: (Tag.BIG_INT, _big_int_bytes),
-    complex: (Tag.COMPLEX, lambda value: ormsgpack.packb([value.real, value.imag])),
-}
-_SCALARS: Final[dict[int, Callable[[bytes], Any]]] = {
-    Tag.DATETIME: _datetime,
-    Tag.DATE: lambda data: date.fromisoformat(data.decode()),
-    Tag.TIME: _time,
-    Tag.TIMEDELTA: lambda data: timedelta(*msgspec.msgpack.decode(data)),
-    Tag.UUID: lambda data: UUID(bytes=data),
-    Tag.DECIMAL: lambda data: Decimal(data.decode()),
-    Tag.BIG_INT: lambda data: int.from_bytes(data, "big", signed=True),
-    Tag.COMPLEX: lambda data: complex(*msgspec.msgpack.decode(data)),
-}
 
 
 def _flat(mapping: Mapping[Any, Any]) -> list[Any]:

@@ -1,0 +1,105 @@
+"""The extension types: their numbers, and the bytes of those that are no containers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+import ormsgpack
+
+
+class Tag(enum.IntEnum):
+    """Extension types. Numbers are stored: never change one, never use one again. 32 and up are `nodes`."""
+
+    TUPLE = 1
+    SET = 2
+    FROZENSET = 3
+    DATETIME = 4
+    DATE = 5
+    TIME = 6
+    TIMEDELTA = 7
+    UUID = 8
+    DECIMAL = 9
+    BIG_INT = 10
+    COMPLEX = 11
+    PAIRS = 12
+    """A dict with keys other than text: keys and values in turn."""
+    RECORD = 13
+    """A registered class: its name, then a map of its fields."""
+    ORDERED_DICT = 14
+    DEQUE = 15
+
+
+CONTAINER_TAGS: Final = frozenset({Tag.TUPLE, Tag.SET, Tag.FROZENSET, Tag.PAIRS, Tag.RECORD, Tag.ORDERED_DICT})
+"""Extensions whose content is an array or a map (after a name, in a record): they can be cut like one."""
+
+
+def _datetime_bytes(value: datetime) -> bytes:
+    zone = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else None
+    if zone is None and not value.fold:
+        return value.isoformat().encode()
+    return ormsgpack.packb([value.isoformat(), zone, value.fold])
+
+
+def _datetime(data: bytes) -> datetime:
+    if data[0] < 0x80:
+        return _in_utc(datetime.fromisoformat(data.decode()))
+    text, zone, fold = msgspec.msgpack.decode(data)
+    value = datetime.fromisoformat(text).replace(fold=fold)
+    if zone is None:
+        return _in_utc(value)
+    try:
+        return value.replace(tzinfo=ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError):
+        # This machine does not know the zone: the offset that it had then is right all the same.
+        return value
+
+
+def _in_utc(value: datetime) -> datetime:
+    # fromisoformat gives a nameless zone for "+00:00"; UTC itself went in.
+    return value.replace(tzinfo=UTC) if value.tzinfo == UTC else value
+
+
+def _time_bytes(value: time) -> bytes:
+    return ormsgpack.packb([value.isoformat(), value.fold])
+
+
+def _time(data: bytes) -> time:
+    text, fold = msgspec.msgpack.decode(data)
+    return time.fromisoformat(text).replace(fold=fold)
+
+
+def _timedelta_bytes(value: timedelta) -> bytes:
+    return ormsgpack.packb([value.days, value.seconds, value.microseconds])
+
+
+def _big_int_bytes(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+
+
+SCALAR_BYTES: Final[dict[type, tuple[Tag, Callable[[Any], bytes]]]] = {
+    datetime: (Tag.DATETIME, _datetime_bytes),
+    date: (Tag.DATE, lambda value: value.isoformat().encode()),
+    time: (Tag.TIME, _time_bytes),
+    timedelta: (Tag.TIMEDELTA, _timedelta_bytes),
+    UUID: (Tag.UUID, lambda value: value.bytes),
+    Decimal: (Tag.DECIMAL, lambda value: str(value).encode()),
+    int: (Tag.BIG_INT, _big_int_bytes),
+    complex: (Tag.COMPLEX, lambda value: ormsgpack.packb([value.real, value.imag])),
+}
+SCALARS: Final[dict[int, Callable[[bytes], Any]]] = {
+    Tag.DATETIME: _datetime,
+    Tag.DATE: lambda data: date.fromisoformat(data.decode()),
+    Tag.TIME: _time,
+    Tag.TIMEDELTA: lambda data: timedelta(*msgspec.msgpack.decode(data)),
+    Tag.UUID: lambda data: UUID(bytes=data),
+    Tag.DECIMAL: lambda data: Decimal(data.decode()),
+    Tag.BIG_INT: lambda data: int.from_bytes(data, "big", signed=True),
+    Tag.COMPLEX: lambda data: complex(*msgspec.msgpack.decode(data)),
+}
