@@ -67,4 +67,4 @@ class _Dropping(storage_machine(lambda directory: PgStorage(shared_postgres(), s
 
 
 TestPostgresMachine = _Dropping.TestCase
-TestPostgresMachine.settings = settings(CI, max_examples=40)
+TestPostgresMachine.settings = settings(CI, max_examples=25)

@@ -66,4 +66,4 @@ TestRedisMachine = storage_machine(
 TestRedisClusterMachine = storage_machine(
     lambda directory: RedisStorage(shared_cluster(), prefix=str(directory), ttl=3600)
 ).TestCase
-TestRedisMachine.settings = TestRedisClusterMachine.settings = settings(CI, max_examples=40)
+TestRedisMachine.settings = TestRedisClusterMachine.settings = settings(CI, max_examples=25)

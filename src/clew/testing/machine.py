@@ -44,7 +44,7 @@ from clew.testing.draw import (
 from clew.testing.driver import DrivenStorage
 
 CI = settings(
-    max_examples=100,
+    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
