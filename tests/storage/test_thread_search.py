@@ -111,14 +111,14 @@ def postgres(
 SHARED = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
 
 
-@settings(max_examples=60, **SHARED)  # type: ignore[arg-type]
+@settings(max_examples=40, **SHARED)  # type: ignore[arg-type]
 @given(done=st.lists(steps, max_size=25), needles=st.lists(texts, max_size=5))
 def test_sqlite_finds_what_the_reference_finds(sqlite, done, needles):
     compare(sqlite, done, needles)
 
 
 # Without shrinking where every step is a round trip.
-@settings(max_examples=25, phases=[Phase.explicit, Phase.generate], **SHARED)  # type: ignore[arg-type]
+@settings(max_examples=15, phases=[Phase.explicit, Phase.generate], **SHARED)  # type: ignore[arg-type]
 @given(done=st.lists(steps, max_size=15), needles=st.lists(texts, max_size=3))
 def test_postgres_finds_what_the_reference_finds(postgres, done, needles):
     compare(postgres, done, needles)
