@@ -10,7 +10,6 @@ import pytest
 import clew
 from clew.factory.encrypting import with_encryption
 from clew.storage.protocol import Storage
-from clew.testing import FakeClock
 from tests.adapters.langgraph import test_conformance
 from tests.checkpointer import test_copies, test_damage, test_messages, test_operations, test_retention
 from tests.checkpointer.support import SQLiteStore
@@ -41,16 +40,6 @@ def store(tmp_path):
 @pytest.fixture
 def sqlite(store):
     return store
-
-
-@pytest.fixture
-def checkpointer(store):
-    return store.open()
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 for module in (test_conformance, test_copies, test_damage, test_messages, test_operations, test_retention):

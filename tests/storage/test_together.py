@@ -123,7 +123,7 @@ def test_a_call_that_is_cancelled_from_outside_leaves_nobody_waiting():
         asked[0].cancel()
         for _ in range(3):
             await asyncio.sleep(0)
-        for task in [*server.together._tasks]:
+        for task in [*server.together._crew.tasks]:
             task.cancel()
         for waiting in asked[1:]:
             with pytest.raises(StorageError, match="try again"):

@@ -1,16 +1,61 @@
-"""Questions that wait go together: the way to a thread or to a server costs more than what one of them asks for."""
+"""What waits goes together: the way to a thread or to a server costs more than what one of many asks for."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from clew.errors import ClewError, TransientStorageError
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+
+class Crew:
+    """Does work on one event loop, `at_once` of it at most: whenever there is room, the next that `next_work` gives."""
+
+    def __init__(self, at_once: int, next_work: Callable[[], Coroutine[Any, Any, None] | None], *, doing: str) -> None:
+        """`doing` is what a report of a failure calls the work."""
+        self.loop = asyncio.get_running_loop()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.running = 0
+        self._at_once = at_once
+        self._next_work = next_work
+        self._doing = doing
+        self._called = False
+
+    def call(self) -> None:
+        """Say that there is work. It is not begun at once: what others bring in this turn of the loop goes along."""
+        if not self._called and self.running < self._at_once:
+            self._called = True
+            self.loop.call_soon(self._start)
+
+    async def do(self, work: Awaitable[Result]) -> Result:
+        """Do this in the caller's own task, for whom nobody has to wait."""
+        self.running += 1
+        try:
+            return await work
+        finally:
+            self.running -= 1
+            self._start()
+
+    def _start(self) -> None:
+        self._called = False
+        while self.running < self._at_once and (work := self._next_work()) is not None:
+            task = self.loop.create_task(work)
+            self.running += 1
+            self.tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.running -= 1
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self.loop.call_exception_handler({"message": f"clew: {self._doing} failed", "exception": error})
+        self._start()
 
 
 class Together(Generic[Question, Answer]):
@@ -24,46 +69,25 @@ class Together(Generic[Question, Answer]):
         self, answer: Callable[[Sequence[Question]], Awaitable[Sequence[Answer]]], *, at_once: int, most: int
     ) -> None:
         self._answer = answer
-        self._at_once, self._most = at_once, most
-        self._loop = asyncio.get_running_loop()
+        self._most = most
         self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._running = 0
-        self._called = False
+        self._crew = Crew(at_once, self._next, doing="a read of many")
 
     async def ask(self, question: Question) -> Answer:
         """The answer. Raises what `answer` does."""
-        if self._running or self._waiting:
-            future: asyncio.Future[Answer] = self._loop.create_future()
-            self._waiting.append((question, future))
-            # Not at once: what others ask in this turn of the loop goes along.
-            if not self._called and self._running < self._at_once:
-                self._called = True
-                self._loop.call_soon(self._start)
-            return await future
-        self._running += 1
-        try:
-            (answer,) = await self._answer((question,))
-        finally:
-            self._running -= 1
-            self._start()
-        return answer
+        crew = self._crew
+        if not crew.running and not self._waiting:
+            (answer,) = await crew.do(self._answer((question,)))
+            return answer
+        future: asyncio.Future[Answer] = crew.loop.create_future()
+        self._waiting.append((question, future))
+        crew.call()
+        return await future
 
-    def _start(self) -> None:
-        self._called = False
-        while self._waiting and self._running < self._at_once:
-            asked = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
-            task = self._loop.create_task(self._run(asked))
-            self._running += 1
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running -= 1
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            self._loop.call_exception_handler({"message": "clew: reads that went together failed", "exception": error})
-        self._start()
+    def _next(self) -> Coroutine[Any, Any, None] | None:
+        if not self._waiting:
+            return None
+        return self._run([self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))])
 
     async def _run(self, asked: list[tuple[Question, asyncio.Future[Answer]]]) -> None:
         # Whoever was cancelled meanwhile needs no answer.

@@ -14,7 +14,7 @@ from typing import Any
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.storage.postgres.commits import is_usual
-from clew.storage.together import fail
+from clew.storage.together import Crew, fail
 
 STATEMENTS = 4
 """How many statements are under way at once at most."""
@@ -47,33 +47,25 @@ class Batcher:
         one: Callable[[Commit], Awaitable[Outcome]],
     ) -> None:
         self._many, self._one = many, one
-        self._loop = asyncio.get_running_loop()
         self._queues: dict[str, deque[_Entry]] = {}
         self._usual: deque[_Entry] = deque()
         self._others: deque[_Entry] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._running = 0
-        self._called = False
+        self._crew = Crew(STATEMENTS, self._next, doing="a batch of commits")
 
     async def apply(self, commit: Commit) -> Outcome:
         """What comes of `commit`. A caller that is cancelled may have been too late to stop it."""
         if self._queues:
             return await self.submit(commit)
         # Nobody else is here: no need to hand it over.
-        entry = _Entry(commit, self._loop.create_future())
+        entry = _Entry(commit, self._crew.loop.create_future())
         for key in entry.keys:
             self._queues[key] = deque((entry,))
-        self._running += 1
-        try:
-            await (self._run_many([entry]) if entry.usual else self._run_one(entry))
-        finally:
-            self._running -= 1
-            self._start()
+        await self._crew.do(self._run_many([entry]) if entry.usual else self._run_one(entry))
         return await entry.done
 
     def submit(self, commit: Commit) -> asyncio.Future[Outcome]:
         """What will come of `commit`. A caller that gives up waiting does not stop it."""
-        entry = _Entry(commit, self._loop.create_future())
+        entry = _Entry(commit, self._crew.loop.create_future())
         first = True
         for key in entry.keys:
             queue = self._queues.get(key)
@@ -90,41 +82,23 @@ class Batcher:
         while self._queues:
             await asyncio.wait([queue[-1].done for queue in self._queues.values()])
             await asyncio.sleep(0)
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._crew.tasks:
+            await asyncio.wait(self._crew.tasks)
 
     def _make_ready(self, entry: _Entry) -> None:
         (self._usual if entry.usual else self._others).append(entry)
-        # Not at once: what others submit in this turn of the loop goes along.
-        if not self._called and self._running < STATEMENTS:
-            self._called = True
-            self._loop.call_soon(self._start)
+        self._crew.call()
 
-    def _start(self) -> None:
-        self._called = False
-        while self._running < STATEMENTS and (self._others or self._usual):
-            work: Coroutine[Any, Any, None]
-            if self._others:
-                work = self._run_one(self._others.popleft())
-            else:
-                taken = self._usual
-                if len(taken) <= BATCH:
-                    self._usual = deque()
-                    entries = list(taken)
-                else:
-                    entries = [taken.popleft() for _ in range(BATCH)]
-                work = self._run_many(entries)
-            task = self._loop.create_task(work)
-            self._running += 1
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running -= 1
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            self._loop.call_exception_handler({"message": "clew: a batch of commits failed", "exception": error})
-        self._start()
+    def _next(self) -> Coroutine[Any, Any, None] | None:
+        if self._others:
+            return self._run_one(self._others.popleft())
+        taken = self._usual
+        if not taken:
+            return None
+        if len(taken) <= BATCH:
+            self._usual = deque()
+            return self._run_many(list(taken))
+        return self._run_many([taken.popleft() for _ in range(BATCH)])
 
     async def _run_many(self, entries: list[_Entry]) -> None:
         try:
