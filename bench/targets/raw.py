@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 
 from bench.places import File
-from bench.targets.protocol import State, Target
+from bench.targets.protocol import State, Target, Unsupported
 
 POOL = 16
 _encode, _decode = msgspec.msgpack.encode, msgspec.msgpack.decode
@@ -217,7 +217,7 @@ class Encoding(Target):
         self._encoder.encode(state)
 
     async def load(self, thread: str) -> Any:
-        raise NotImplementedError
+        raise Unsupported("writes nothing that could be loaded")
 
 
 RAW = (RawMemory, RawSQLite, RawPostgres, RawRedis)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -27,6 +25,7 @@ from tests.adapters.openai.support import agent
 from tests.checkpointer.cached_support import status
 from tests.checkpointer.support import RedisStore, run
 from tests.encryption.support import ENCRYPTION, ONLY_NEW, ROTATED, dump, of_memory, opened
+from tests.replicated.support import wait_until
 
 STATE = ("secret-state", "secret-key", "secret-nested")
 WORDS = (
@@ -181,7 +180,7 @@ def test_both_stores_and_the_journal_are_sealed():
         assert journal, "the secondary is away"
         assert found_in(of_memory(stores.one)) == found_in(of_memory(stores.two)) == []
         stores.down = False
-        wait_for(lambda: not stores.one._journal)
+        wait_until(lambda: not stores.one._journal)
         assert memory.list_messages("u", search="said")[0].role == "secret-role"
     assert found_in(of_memory(stores.two)) == []
     alone = clew.BaseCheckpointer(with_encryption(stores.two, ENCRYPTION))
@@ -195,11 +194,11 @@ def test_two_histories_are_merged_though_both_stores_are_sealed():
     settings: Any = {"encryption": ENCRYPTION, "health_check_interval": 0.02, "failback_delay": 0.0, "timeout": 0.2}
     with clew.DistributedCheckpointer(*stores.both(), **settings) as memory:
         memory.put_state("t", {"long": ["secret-long" + "x" * 300], "n": 1})
-        wait_for(lambda: not stores.one._journal)
+        wait_until(lambda: not stores.one._journal)
         stores.primary_down = True
         memory.put_state("t", {"long": ["secret-long" + "x" * 300, "secret-state" + "y" * 300], "n": 2})
         stores.primary_down = False
-        wait_for(
+        wait_until(
             lambda: memory.status().active_backend == "primary" and not stores.two._journal and not stores.one._journal
         )
         assert memory.get_state("t")["n"] == 2
@@ -212,7 +211,7 @@ def test_a_store_that_is_encrypted_by_itself_can_be_one_of_two():
     own = clew.BaseCheckpointer(with_encryption(stores.primary, ENCRYPTION))
     with clew.DistributedCheckpointer(own, clew.BaseCheckpointer(stores.secondary), encryption=ONLY_NEW) as memory:
         say_everything(memory)
-        wait_for(lambda: not stores.one._journal)
+        wait_until(lambda: not stores.one._journal)
         assert memory.reseal().left == ()
     assert found_in(of_memory(stores.one)) == found_in(of_memory(stores.two)) == []
     for storage, encryption in ((stores.one, ENCRYPTION), (stores.two, ONLY_NEW)):
@@ -230,7 +229,7 @@ def test_both_stores_are_sealed_anew(mode):
         memory.delete_thread("f")
     with clew.DistributedCheckpointer(*stores.both(), encryption=ROTATED, **settings) as memory:
         assert memory.reseal().resealed == 2
-        wait_for(lambda: not stores.one._journal)
+        wait_until(lambda: not stores.one._journal)
         assert memory.reseal() == clew.ResealReport(threads=2, resealed=0)
     with clew.DistributedCheckpointer(*stores.both(), encryption=ONLY_NEW, **settings) as memory:
         assert memory.get_state("u")["secret-key"] == "secret-state"
@@ -256,13 +255,6 @@ class Stores:
 
 def _fault(kind: Kind, down: bool) -> Any:
     return (f"before {kind}") if down else None
-
-
-def wait_for(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def settled_sealed(memory: clew.BaseCheckpointer) -> None:

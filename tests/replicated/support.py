@@ -51,6 +51,14 @@ def real(primary: Storage, secondary: Storage, **settings: Any) -> ReplicatedSto
     return replicated(primary, secondary, rebase=rebase, **settings)
 
 
+def wait_until(done: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for what goes on in the background."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def contents(store: DrivenStorage) -> dict[str, Any]:
     """All that is in a store, but for what copies may have otherwise: sequence numbers, sizes, where forks came from."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from clew.errors import ConfigError
 from clew.storage.memory import MemoryStorage
 from clew.testing import FaultyStorage
 from clew.testing.faults import Plan
+from tests.replicated.support import wait_until
 from tests.storage.test_contract_memory import CopyingStorage
 
 FAST: dict[str, Any] = {"health_check_interval": 0.05, "failback_delay": 0.0}
@@ -43,13 +43,6 @@ def memory(request, stores):
     )
     with made:
         yield made
-
-
-def wait_until(done, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def settled(memory):
