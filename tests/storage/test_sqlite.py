@@ -140,6 +140,23 @@ def test_eight_processes_may_set_up_one_fresh_file_at_once(path):
     driven.close()
 
 
+def test_a_file_that_another_creates_during_the_check_is_clews(path):
+    class Slow(sqlite3.Connection):
+        """Another process creates the file before its second statement."""
+
+        executed = 0
+
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            self.executed += 1
+            if self.executed == 2:
+                run_inline(SQLiteStorage(path).setup())
+            return super().execute(*args)
+
+    connection = sqlite3.connect(path, factory=Slow)
+    assert [schema.check(connection, str(path)) for _ in range(2)] == [0, schema.VERSION]
+    connection.close()
+
+
 @pytest.mark.parametrize(
     ("prepare", "says"),
     [

@@ -16,6 +16,12 @@ MIGRATIONS = ("schema.sql", "journal.sql", "threads.sql")
 
 VERSION = len(MIGRATIONS)
 
+_WHOSE = """
+    SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_application_id, pragma_user_version
+"""
+# One statement, so one view of the file: another process may be creating it at this moment.
+
 
 @cache
 def script(name: str) -> str:
@@ -35,8 +41,7 @@ def named(name: str) -> dict[str, str]:
 
 def check(connection: sqlite3.Connection, path: str) -> int:
     """The file's version, 0 if it is empty. Raises SchemaVersionError if it isn't Clew's, or is newer than this code."""
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    application_id, version, tables = connection.execute(_WHOSE).fetchone()
     if application_id == APPLICATION_ID:
         if version > VERSION:
             message = (
@@ -45,7 +50,6 @@ def check(connection: sqlite3.Connection, path: str) -> int:
             )
             raise SchemaVersionError(message, path=path, found=version, known=VERSION)
         return int(version)
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application_id or version or tables:
         message = f"{path} is an SQLite database, but not one of Clew's; give Clew a file of its own"
         raise SchemaVersionError(message, path=path, found=application_id, known=APPLICATION_ID)
