@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from clew.errors import ClewError, CorruptRecordError
+from clew.errors import ClewError
 from clew.model.commit import Commit
 from clew.model.config import ANY_USER
 from clew.model.message import folded
@@ -312,19 +312,6 @@ def test_threads_are_found_where_sqlite_has_no_fts5(store, path, monkeypatch):
     connection.close()
     store.reopen()
     assert store.thread_ids(search="me 1", limit=3) == ["t19", "t18", "t17"]
-
-
-def test_a_damaged_index_of_threads_is_reported(store, path, monkeypatch):
-    monkeypatch.setattr(thread_index, "WAITING", 0)
-    store.apply(commit(thread=fields("a name")))
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute("UPDATE thread_index_data SET block = x'00' WHERE id > 10")
-    connection.close()
-    store.reopen()
-    with pytest.raises(CorruptRecordError):
-        store.thread_ids(search="a name")
-    assert store.thread_ids() == ["t"]
 
 
 # PostgreSQL's index

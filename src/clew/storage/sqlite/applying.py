@@ -38,6 +38,7 @@ from clew.storage.protocol import RECEIPTS_KEPT
 from clew.storage.sqlite import thread_index
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
 from clew.storage.sqlite.connections import begin_writing
+from clew.storage.sqlite.damage import start_over
 from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
 from clew.storage.sqlite.indexing import MessageIndex
 from clew.storage.sqlite.journaling import chain, note
@@ -84,6 +85,12 @@ class Applier:
             self._threads.clear()
             (self._recent,) = self._execute(_SQL["recent_places"]).fetchone()
             self._to_index = self._thread_index.waiting()
+
+    def start_over(self) -> None:
+        """Have the substring indexes made again by the commits that follow, at the beginning of a transaction."""
+        start_over(self.connection)
+        self._threads.clear()
+        self._to_index = self._thread_index.waiting()
 
     def flush(self) -> None:
         """Write what was gathered."""

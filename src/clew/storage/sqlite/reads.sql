@@ -82,7 +82,7 @@ SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages
 WHERE message_no BETWEEN ? AND ? AND instr(text, ?) > 0 ORDER BY message_no
 
 -- name: indexed_messages
-SELECT message_id, messages.text, tool_calls, run_id, created_at, data
+SELECT message_id, messages.text, tool_calls, run_id, created_at, data, message_no
 FROM message_index CROSS JOIN messages ON messages.message_no = message_index.rowid
 WHERE message_index MATCH ? AND message_index.rowid BETWEEN ? AND ? AND instr(messages.text, ?) > 0
 ORDER BY message_index.rowid

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from clew.storage.packing import text_bytes
+from clew.storage.sqlite.damage import lacks_index
 from clew.storage.sqlite.indexing import candidates
 from clew.storage.sqlite.schema import named
 
@@ -22,12 +23,13 @@ def found_messages(
     match = candidates(needle) if indexed else None
     if match is not None:
         try:
-            rows = connection.execute(_SQL["indexed_messages"], (match, first, first + indexed - 1, wanted))
-        except sqlite3.OperationalError as error:
-            if "no such module" not in str(error):
-                raise
-            # Written by an SQLite with FTS5, read by one without.
-        else:
-            yield from rows
+            for *row, message_no in connection.execute(
+                _SQL["indexed_messages"], (match, first, first + indexed - 1, wanted)
+            ):
+                tail = message_no + 1
+                yield tuple(row)
             tail = first + indexed
+        except sqlite3.DatabaseError as error:
+            if not lacks_index(error):
+                raise
     yield from connection.execute(_SQL["scanned_messages"], (tail, first | 0xFFFFFFFF, wanted))

@@ -34,6 +34,7 @@ from clew.storage.offload import may_block, offload
 from clew.storage.protocol import Capabilities
 from clew.storage.sqlite import journaling, reading
 from clew.storage.sqlite.connections import Connections, Synchronous, storage_error
+from clew.storage.sqlite.damage import breaks_index
 from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, indexes
 from clew.storage.sqlite.leasing import LeaseRequest
 from clew.storage.sqlite.thread_index import settle
@@ -197,12 +198,12 @@ class SQLiteStorage:
         try:
             connection = opened.connections.open()
             try:
-                while opened.writer.exclusive(lambda: settle(connection)):
-                    pass
-                for index in indexes(connection):
-                    opened.writer.exclusive(partial(begin_tidying, connection, index))
-                    while opened.writer.exclusive(partial(go_on_tidying, connection, index)):
-                        pass
+                try:
+                    _tidy(connection, opened.writer)
+                except sqlite3.DatabaseError as error:
+                    if not breaks_index(error):
+                        raise
+                    opened.writer.start_over()
                 while connection.execute("PRAGMA freelist_count").fetchone()[0]:
                     opened.writer.exclusive(lambda: _free_some(connection))
                 opened.writer.exclusive(lambda: _empty_log(connection))
@@ -229,6 +230,15 @@ class SQLiteStorage:
 
 def _ping(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT token FROM last_token").fetchone()
+
+
+def _tidy(connection: sqlite3.Connection, writer: Writer) -> None:
+    while writer.exclusive(lambda: settle(connection)):
+        pass
+    for index in indexes(connection):
+        writer.exclusive(partial(begin_tidying, connection, index))
+        while writer.exclusive(partial(go_on_tidying, connection, index)):
+            pass
 
 
 def _free_some(connection: sqlite3.Connection) -> None:

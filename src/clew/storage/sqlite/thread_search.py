@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from clew.storage.sqlite.damage import lacks_index
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread_index import GRAM, has_thread_index
 
@@ -33,9 +34,14 @@ def found_threads(
     connection: sqlite3.Connection, statements: Mapping[str, str], kind: str, asked: Mapping[str, Any]
 ) -> list[Row]:
     """The rows of the page that `asked` asks for. `statements` has the statement `kind` that goes by time."""
-    reach = REACH if _can_ask(connection) else None
+    reach = REACH if has_thread_index(connection) else None
     while reach is not None:
-        numbers = _candidates(connection, asked["search"], reach)
+        try:
+            numbers = _candidates(connection, asked["search"], reach)
+        except sqlite3.DatabaseError as error:
+            if not lacks_index(error):
+                raise
+            break
         if numbers is not None:
             return _among(connection, statements, numbers, asked)
         floor = connection.execute(_SQL[f"floor_{kind}"], {"user": asked["user"], "reach": reach}).fetchone()
@@ -46,19 +52,6 @@ def found_threads(
             return rows
         reach *= _FURTHER
     return connection.execute(statements[kind], asked).fetchall()
-
-
-def _can_ask(connection: sqlite3.Connection) -> bool:
-    if not has_thread_index(connection):
-        return False
-    try:
-        connection.execute(_SQL["with_gram"], {"gram": "", "limit": 0}).fetchall()
-    except sqlite3.OperationalError as error:
-        if "no such module" not in str(error):
-            raise
-        # Written by an SQLite with FTS5, read by one without.
-        return False
-    return True
 
 
 def _candidates(connection: sqlite3.Connection, needle: bytes, reach: int) -> set[int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
@@ -15,12 +16,14 @@ from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
 from clew.storage.sqlite.applying import Applier
 from clew.storage.sqlite.connections import WHOLE, Connections, error_code, storage_error
+from clew.storage.sqlite.damage import breaks_index
 from clew.storage.sqlite.upkeep import LogUpkeep
 
 COMMITS_AT_ONCE = 512
 _WAY_EVERY, _WAY_FOR = 0.002, 0.0002
 """After how many seconds an event loop gives way to the writer, and for how long."""
 _NO_COMMITS: tuple[Commit, ...] = ()
+_log = logging.getLogger("clew")
 
 Result = TypeVar("Result")
 Outcomes = list[Applied | ClewError]
@@ -75,6 +78,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._paused = False
+        self._index_broken = False
 
     def submit(self, job: Job) -> asyncio.Future[None]:
         """Have `job` done without blocking the event loop; the future is done when it is, and raises nothing."""
@@ -140,6 +144,15 @@ class Writer:
         """`work()` while nothing is written by this process."""
         with self._turn:
             return work()
+
+    def start_over(self) -> None:
+        """Drop the substring indexes, to be made again by what is written from now on."""
+        with self._turn:
+            self._index_broken = True
+        job = Job()
+        self.run(job)
+        if job.error is not None:
+            raise job.error
 
     def stop(self) -> None:
         """Finish what was accepted, then let go of thread and connection."""
@@ -265,17 +278,26 @@ class Writer:
         except (sqlite3.Error, ClewError) as error:
             raise _FileFailedError(error) from error
         try:
+            if self._index_broken:
+                _log.warning("%s has a damaged search index: it is made again", self._connections.path)
+                applier.start_over()
             for job in jobs:
                 job.attempt(applier, hurried=hurried)
             applier.flush()
-        except BaseException:
+        except BaseException as error:
             applier.rollback()
+            self._index_broken = breaks_index(error)
             raise
         try:
             applier.connection.execute("COMMIT")
         except sqlite3.Error as error:
             applier.rollback()
+            self._index_broken = breaks_index(error)
+            if self._index_broken:
+                # What goes into an index is written here.
+                raise
             raise _FileFailedError(error) from error
+        self._index_broken = False
         self._upkeep.wrote(jobs)
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
