@@ -51,6 +51,9 @@ def storage_error(error: BaseException) -> StorageError:
     if isinstance(error, asyncpg.QueryCanceledError):
         message = f"PostgreSQL gave up after statement_timeout ({error}); raise it, or try again when it has less to do"
         return TransientStorageError(message)
+    if isinstance(error, TimeoutError):
+        message = "PostgreSQL did not answer within command_timeout; if it needs longer, raise that in pool_config"
+        return TransientStorageError(message)
     if isinstance(error, asyncpg.InternalServerError) and "cache lookup failed" in str(error):
         return TransientStorageError(f"Clew's functions are being replaced by those of another version: {error}")
     if isinstance(error, _PASSING):

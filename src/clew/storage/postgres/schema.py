@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from clew.errors import ConfigError, SchemaVersionError
+from clew.storage.postgres.connections import UNHURRIED
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT
 
@@ -82,7 +83,7 @@ class Schema:
         async with connection.transaction(isolation="read_committed"):
             # One at a time; until the end of the transaction, so that a pooler between us can't keep it.
             lock = "SELECT pg_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
-            await connection.execute(lock, self.name)
+            await connection.execute(lock, self.name, timeout=UNHURRIED)
             there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
             version = await self._version(connection) if there else 0
             if version < len(MIGRATIONS):
@@ -115,7 +116,7 @@ class Schema:
             if not await connection.fetchval("SELECT true FROM pg_namespace WHERE nspname = $1", self.name):
                 scripts.insert(0, "CREATE SCHEMA @schema;")
         try:
-            await connection.execute(self.sql("\n".join(scripts)))
+            await connection.execute(self.sql("\n".join(scripts)), timeout=UNHURRIED)
         except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
             message = f"schema {self.name!r} has tables that are not Clew's; give Clew a schema of its own"
             raise SchemaVersionError(message, schema=self.name) from error

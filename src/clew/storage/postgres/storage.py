@@ -41,7 +41,7 @@ from clew.storage.postgres.commits import (
     usual_outcomes,
     usual_parameters,
 )
-from clew.storage.postgres.connections import Connections, PoolSettings
+from clew.storage.postgres.connections import CLOSE_TIMEOUT, UNHURRIED, Connections, PoolSettings
 from clew.storage.postgres.failures import COMMITS_FAULT
 from clew.storage.postgres.schema import Schema
 from clew.storage.postgres.texts import escaped
@@ -118,7 +118,7 @@ class PgStorage:
         )
 
     async def _leave(self, home: _Home) -> None:
-        await home.batcher.finish()
+        await home.batcher.finish(CLOSE_TIMEOUT)
         await home.connections.close(pool_too=self._pool is None or self._release_resources)
 
     async def _fetch(self, question: reading.Question) -> list[Any]:
@@ -226,7 +226,7 @@ class PgStorage:
 
     async def reclaim(self) -> None:
         async with (await self._homes.get()).connections.connection() as connection:
-            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"))
+            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"), timeout=UNHURRIED)
 
 
 def _runs(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
