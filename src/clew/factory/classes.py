@@ -75,9 +75,10 @@ class PgCheckpointer(BaseCheckpointer):
     """PostgreSQL, for any number of processes on any number of machines. Takes the options of `BaseCheckpointer`.
 
     `postgres_dsn` is a libpq URL (`sslmode`, several hosts and `target_session_attrs` included); or `pg_pool` is an asyncpg
-    pool that exists, which is closed with the checkpointer only if `release_resources`. `pool_config` are settings of the
-    pool that is made otherwise. `schema` is created if it is missing. `user_id_type` is the type of the column that holds
-    owners. `statement_cache_size=0` prepares no statements, as a PgBouncer of before 1.21 needs it.
+    pool that exists, which is closed with the checkpointer only if `release_resources`; it can be used only on the event loop
+    that it was made in, so not by sync methods. `pool_config` are settings of the pool that is made otherwise. `schema` is
+    created if it is missing. `user_id_type` is the type of the column that holds owners. `statement_cache_size=0` prepares
+    no statements, as a PgBouncer of before 1.21 needs it.
 
     `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, or
     `redis_pool` a pool, for the server of the cache. Those stay the caller's, and open.
@@ -103,6 +104,16 @@ class PgCheckpointer(BaseCheckpointer):
     ) -> None:
         if cache is not None and redis_url is not None:
             raise ConfigError("cache and redis_url are two names for one thing: give one of them")
+        elsewhere = [
+            name
+            for name, plain in (("durability", "sync"), ("cleanup_interval", None))
+            if options.get(name, plain) != plain
+        ]
+        if pg_pool is not None and elsewhere:
+            raise ConfigError(
+                f"{elsewhere[0]} needs connections on an event loop of its own, and pg_pool belongs to yours: "
+                f"give postgres_dsn instead"
+            )
         storage = pg_storage()(
             postgres_dsn,
             pool=pg_pool,

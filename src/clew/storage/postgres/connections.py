@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
-from clew.errors import ConfigError, StorageError, TransientStorageError
-from clew.storage.postgres.failures import DRIVER_ERRORS, storage_error
+from clew.errors import TransientStorageError
+from clew.storage.postgres.failures import DRIVER_ERRORS, SETTING_ERRORS, connection_error, storage_error
 
-ACQUIRE_TIMEOUT = 30.0
-"""Seconds that a call waits for a connection while all are taken, unless `pool_config` says otherwise."""
-CONNECT_TIMEOUT = 10.0
-COMMAND_TIMEOUT = 60.0
-"""Seconds that a statement may take, unless `pool_config` says otherwise: a connection that went silent never says so."""
 UNHURRIED = 86_400.0
 """Seconds for what may rightly take long, whatever `command_timeout` is: migrations, indexes, VACUUM."""
 RELEASE_TIMEOUT = 5.0
@@ -24,45 +19,6 @@ RELEASE_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing waits for a server that does not answer."""
 _SPARE_SECONDS = 1.0
-_DEFAULTS: dict[str, Any] = {
-    "min_size": 0,
-    "max_size": 10,
-    "timeout": CONNECT_TIMEOUT,
-    "command_timeout": COMMAND_TIMEOUT,
-}
-
-
-class PoolSettings:
-    """What a pool is made of: `dsn` and `pool_config`, which goes to asyncpg but for `acquire_timeout`."""
-
-    def __init__(
-        self, dsn: str | None, pool_config: Mapping[str, Any] | None, statement_cache_size: int | None
-    ) -> None:
-        options = {**_DEFAULTS, **(pool_config or {})}
-        acquire_timeout = options.pop("acquire_timeout", ACQUIRE_TIMEOUT)
-        if isinstance(acquire_timeout, bool) or not isinstance(acquire_timeout, (int, float)) or acquire_timeout <= 0:
-            raise ConfigError(
-                f"pool_config['acquire_timeout'] must be a number of seconds; got {acquire_timeout!r:.60}"
-            )
-        if statement_cache_size is not None:
-            options["statement_cache_size"] = statement_cache_size
-        self.acquire_timeout = float(acquire_timeout)
-        self._dsn = dsn
-        self._options = options
-
-    async def open(self) -> asyncpg.Pool:
-        """A pool on the running loop."""
-        try:
-            # Nothing of ours outlives its statement, so connections need no resetting, which would be a round trip each.
-            return await asyncpg.create_pool(self._dsn, **{"reset": _nothing, **self._options})
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"pool_config or the DSN is not usable: {error}") from error
-        except DRIVER_ERRORS as error:
-            raise _unreachable(error) from error
-
-
-async def _nothing(_: Any) -> None:
-    """Leave the connection as it is."""
 
 
 class Connections:
@@ -118,9 +74,9 @@ class Connections:
         try:
             async with asyncio.timeout(timeout) as deadline:
                 return await self._pool.acquire()
-        except DRIVER_ERRORS as error:
+        except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             if not deadline.expired():
-                raise _unreachable(error) from error
+                raise connection_error(error) from error
             message = (
                 f"no connection was free for {timeout:g} s: all {self._pool.get_max_size()} of the pool are in use; "
                 f"raise max_size or acquire_timeout in pool_config, or do less at once"
@@ -179,14 +135,6 @@ def _is_open(connection: Any) -> bool:
     except asyncpg.InterfaceError:
         # It was cut, and has gone back to the pool by itself.
         return False
-
-
-def _unreachable(error: BaseException) -> StorageError:
-    """The error for a connection that could not be opened."""
-    if isinstance(error, TimeoutError):
-        message = "PostgreSQL can't be reached just now: no connection within `timeout` (of pool_config)"
-        return TransientStorageError(message)
-    return storage_error(error)
 
 
 async def _released(pool: asyncpg.Pool, connection: Any) -> None:
