@@ -242,6 +242,37 @@ def test_other_containers_come_back_as_what_they_are_when_they_are_cut(kind: Any
     assert type(log.load()["things"]) is kind
 
 
+KINDS = {
+    "text": "x" * 300,
+    "long text": "x" * 10_000,
+    "bytes": b"x" * 300,
+    "int": 1 << 4_000,
+    "list": list(range(300)),
+    "long list": list(range(3_000)),
+    "list of the text": ["x" * 300],
+    "list with more": ["x" * 300, "y" * 400],
+    "tuple": tuple(range(300)),
+    "long tuple": tuple(range(3_000)),
+    "set": set(range(300)),
+    "dict": {f"k{number}": number for number in range(60)},
+    "dict of the text": {"k": "x" * 300},
+    "long dict": {f"k{number}": "x" * 60 for number in range(100)},
+    "list of the dict": [{f"k{number}": "x" * 60 for number in range(100)}],
+    "numbered dict": {number: number for number in range(100)},
+    "chunked list": [message(number) for number in range(400)],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("first", KINDS)
+def test_a_field_may_become_something_of_any_other_kind(first: str) -> None:
+    for second in KINDS:
+        log = ThreadLog()
+        for kind in (first, second, first, second):
+            log.save({"field": KINDS[kind], "nested": {"field": KINDS[kind], "large": "z" * 5_000}})
+        log.check_all()
+
+
 def test_a_dict_with_keys_that_are_not_text_is_cut_too() -> None:
     log = ThreadLog()
     for count in range(1, 60):
