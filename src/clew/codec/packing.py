@@ -16,8 +16,9 @@ import msgspec
 import ormsgpack
 
 from clew.codec.chunks import CHUNK, Chunks, packed_list
+from clew.codec.classes import Entry, is_saveable_class
 from clew.codec.nodes import ARRAY, DICT, MAP, Container, header
-from clew.codec.registry import Entry, Record, Registry, is_saveable_class
+from clew.codec.registry import Record, Registry
 from clew.codec.tags import SCALAR_BYTES, SCALARS, Tag
 from clew.errors import CorruptRecordError, UnsupportedTypeError
 
