@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import ormsgpack
 
 from clew.codec.classes import Entry, custom_entry, entry_of, is_saveable_class
+from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ConfigError
 
 T = TypeVar("T")
@@ -71,8 +72,8 @@ class Registry:
 
         Dataclasses, pydantic models, msgspec structs, attrs classes, named tuples and enums need nothing more, and the
         classes that their fields are annotated with are registered too. Any other class needs `encode` (to plain
-        data) and `decode` (back). `name` is what the data says (the class's own name if left out); `aliases` are
-        earlier names that are still read.
+        data) and `decode` (back; of what was stored before there was an `encode`, it gets the fields, as a dict). `name`
+        is what the data says (the class's own name if left out); `aliases` are earlier names that are still read.
         """
         if typing.is_typeddict(cls):
             return cls
@@ -82,7 +83,7 @@ class Registry:
         if encode is not None and decode is not None:
             entry = custom_entry(label, cls, encode, decode)
         else:
-            entry = entry_of(label, cls)
+            entry = entry_of(label, cls, self.saves)
         for each in (label, *aliases):
             known = self.by_name(each)
             if known is not None and not _same_class(known.cls, cls):
@@ -101,6 +102,10 @@ class Registry:
     def by_class(self, cls: type) -> Entry | None:
         entry = self._by_class.get(cls)
         return entry if entry is not None or self._parent is None else self._parent.by_class(cls)
+
+    def saves(self, cls: type) -> bool:
+        """Whether objects of `cls` can be saved, as far as that does not depend on what they hold."""
+        return cls in PLAIN_TYPES or cls is Record or self.by_class(cls) is not None
 
     def by_name(self, name: str) -> Entry | None:
         entry = self._by_name.get(name)
