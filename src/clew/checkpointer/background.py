@@ -1,8 +1,8 @@
 """Saves that go on in the background: a bounded queue, a thread's saves in their order, and nothing read before it is written.
 
 What is stored of a user's saves of a thread is always a beginning of what was accepted: when one fails for good, those that
-wait behind it are given up, and the user's next call for the thread raises the error. Another user's go on: he may be the owner, and
-the first a stranger. Saves run on a loop of the checkpointer's own, so they outlive the caller's.
+wait behind it are given up, and the user's next call for the thread raises the error. Another user's go on: he may be the
+owner, and the first a stranger. Saves run on a loop of the checkpointer's own, so they outlive the caller's.
 """
 
 from __future__ import annotations
