@@ -332,3 +332,39 @@ def test_any_sequence_of_changes_to_a_list_loads_back_at_every_point(changes: li
                 log.become_cold()
         log.save({"list": current, "nested": {"again": current[:7]}})
     log.check_all()
+
+
+sizes = st.sampled_from([0, 10, 255, 300, 5_000, 20_000])
+leaves = st.one_of(
+    st.none(),
+    st.integers(-(1 << 70), 1 << 70),
+    st.builds(lambda letter, size: letter * size, st.sampled_from("xyé"), sizes),
+    st.builds(lambda letter, size: letter * size, st.sampled_from([b"x", b"\0"]), sizes),
+)
+values = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5),
+        st.lists(inner, max_size=5).map(tuple),
+        st.dictionaries(st.sampled_from("abcdefgh"), inner, max_size=5),
+        st.dictionaries(st.integers(0, 9), inner, max_size=5),
+        st.builds(lambda item, count: [item] * count, inner, st.sampled_from([17, 70, 300])),
+        st.builds(lambda item, count: {f"k{at}": item for at in range(count)}, inner, st.sampled_from([17, 70])),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(values, st.sampled_from(["save", "save", "reload", "cold"])), min_size=2, max_size=6))
+def test_any_sequence_of_states_loads_back_at_every_point(states: list[tuple[Any, str]]) -> None:
+    log = ThreadLog()
+    kept: Any = None
+    for value, what in states:
+        if what == "reload" and log.saved:
+            assert log.reload() == log.saved[-1][1]
+        elif what == "cold":
+            log.become_cold()
+        log.save({"field": value, "wrapped": [value, kept], "large": "z" * 5_000})
+        kept = value
+    log.check_all()
