@@ -180,12 +180,14 @@ def test_attributes_beyond_the_fields_come_back_and_cached_properties_are_comput
     assert vars(back(Counted(1))) == {"n": 2, "seen": [2]}
 
 
-def test_an_attribute_beyond_the_fields_that_cant_be_saved_is_named_by_its_path() -> None:
+def test_a_lock_or_a_client_beyond_the_fields_is_left_out_and_what_holds_one_is_named_by_its_path() -> None:
     indexed = Indexed([1])
     indexed.__dict__["_lock"] = threading.Lock()
+    assert vars(back(indexed)) == {"items": [1], "_by_id": {1: -1}}
+    indexed.__dict__["_locks"] = [threading.Lock()]
     with pytest.raises(UnsupportedTypeError) as caught:
         packer(Indexed).pack({"a": indexed})
-    assert caught.value.path == "state.a._lock"
+    assert caught.value.path == "state.a._locks[0]"
 
 
 class Bumped(msgspec.Struct, frozen=True):

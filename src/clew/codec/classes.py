@@ -25,7 +25,8 @@ UNSET: Final = "\0unset"
 SET_SINCE: Final = "\0set "
 """Before the name of a field in `UNSET` that an edit has set since: an edit does not read that list, which may be a value."""
 BEYOND: Final = "\0beyond"
-"""Where a record keeps the attributes that an object has beyond its fields."""
+"""Where a record keeps the attributes that an object has beyond its fields. A lock or a client among them is no data, and is
+left out; one in a field is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ def entry_of(name: str, cls: type, saves: Callable[[type], bool]) -> Entry:
         return _pydantic_entry(name, cls, saves)
     if hasattr(cls, "__struct_fields__") or _is_named_tuple(cls):
         return _constructed_entry(name, cls, tuple(fields))
-    return _attributes_entry(name, cls, fields)
+    return _attributes_entry(name, cls, fields, saves)
 
 
 def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
@@ -105,7 +106,9 @@ def _struct_defaults(cls: type[msgspec.Struct]) -> Fields:
     return found
 
 
-def _attributes_entry(name: str, cls: type, fields: dict[str, Callable[[], Any] | None]) -> Entry:
+def _attributes_entry(
+    name: str, cls: type, fields: dict[str, Callable[[], Any] | None], saves: Callable[[type], bool]
+) -> Entry:
     """For dataclasses and attrs classes, whose objects are what their attributes are."""
     make = _maker(cls)
     if make is None:
@@ -128,7 +131,8 @@ def _attributes_entry(name: str, cls: type, fields: dict[str, Callable[[], Any] 
                 pass
         values = {field: getattr(obj, field) for field in names if hasattr(obj, field)}
         if has_dict:
-            beyond = {each: value for each, value in obj.__dict__.items() if each not in left_out}
+            held = obj.__dict__.items()
+            beyond = {each: value for each, value in held if each not in left_out and saves(type(value))}
             if is_exception and "args" not in fields:
                 beyond["args"] = obj.args
             if beyond:
@@ -187,8 +191,6 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
     model_fields, privates = cls.model_fields, cls.__private_attributes__
     fields = frozenset(model_fields)
     keeps_extra, is_root = cls.model_config.get("extra") == "allow", cls.__pydantic_root_model__
-    # A lock or a client in a private attribute is no data: what made it makes another one.
-    remade = {each for each, attribute in privates.items() if attribute.default_factory is not None}
 
     def take_apart(obj: Any) -> Fields:
         held, extra = obj.__dict__, obj.__pydantic_extra__
@@ -201,7 +203,7 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
             values[UNSET] = sorted(unset)
         if privates and obj.__pydantic_private__:
             beyond = obj.__pydantic_private__.items()
-            values[BEYOND] = {each: value for each, value in beyond if each not in remade or saves(type(value))}
+            values[BEYOND] = {each: value for each, value in beyond if saves(type(value))}
         return values
 
     def put_together(values: Fields) -> Any:
