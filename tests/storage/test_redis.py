@@ -328,6 +328,27 @@ def test_a_commit_is_whole_or_not_at_all_when_memory_is_full(prefix):
         assert store.thread_ids() == ["t"]
 
 
+def test_a_commit_that_was_applied_as_memory_ran_full_is_acknowledged_and_listed(own, prefix, monkeypatch):
+    """The server takes the commit, is full from then on, and still has to be told of the thread."""
+    call_all = Caller.call_all
+
+    async def full(self: Caller, given: Any) -> Any:
+        own.call("CONFIG", "SET", "maxmemory", 1)
+        return await call_all(self, given)
+
+    with opened(own.url, prefix=prefix) as store:
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(Caller, "call_all", full)
+                store.apply(full_commit(user="ann", journal=b"entry"))
+            with pytest.raises(StorageError, match="maxmemory"):
+                store.apply(full_commit("other"))
+            assert store.thread_ids(user="ann") == ["t"] == store.thread_ids()
+            assert [entry.data for entry in store.journal()] == [b"entry"]
+        finally:
+            own.call("CONFIG", "SET", "maxmemory", 0)
+
+
 # Warnings
 
 
