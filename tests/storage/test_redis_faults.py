@@ -191,6 +191,44 @@ def test_whoever_waits_for_a_server_that_hangs_is_told_in_time(prefix):
         asyncio.run(work(server))
 
 
+async def stuffed(server: RedisServer, storage: RedisStorage) -> list[asyncio.Future[Any]]:
+    """Calls to a server that hangs, until the last of them is not taken any more: too few for asyncio to call it a jam."""
+    link = await (await storage._session()).caller.router.masters()[0].link(commits=False)
+    await asyncio.to_thread(server.pause)
+    calls = []
+    while not link._transport.get_write_buffer_size():
+        calls.append(link.call("PING", bytes(30_000)))
+        await asyncio.sleep(0)
+    return calls
+
+
+def test_whoever_waits_for_a_request_that_is_not_taken_is_told_in_time(prefix):
+    async def work(server: RedisServer) -> None:
+        storage = RedisStorage(server.url, prefix=prefix, read_timeout=0.2, write_timeout=0.2)
+        calls = await stuffed(server, storage)
+        answers = await asyncio.wait_for(asyncio.gather(*calls), 5)
+        assert any("takes no more" in str(answer) for answer in answers)
+        assert all(isinstance(answer, TransientStorageError) for answer in answers)
+        await asyncio.to_thread(server.resume)
+        await saved(storage, full_commit())
+        await storage.close()
+
+    with RedisServer() as server:
+        asyncio.run(work(server))
+
+
+def test_a_storage_of_a_server_that_takes_nothing_is_closed_in_time(prefix):
+    async def work(server: RedisServer) -> None:
+        storage = RedisStorage(server.url, prefix=prefix, read_timeout=0.4, write_timeout=60)
+        calls = await stuffed(server, storage)
+        await asyncio.wait_for(storage.close(), 5)
+        assert all(isinstance(call.result(), TransientStorageError) for call in calls)
+        await asyncio.to_thread(server.resume)
+
+    with RedisServer() as server:
+        asyncio.run(work(server))
+
+
 def test_a_server_that_has_no_connection_left_is_a_transient_error(prefix):
     async def work(server: RedisServer) -> None:
         first = RedisStorage(server.url, prefix=prefix, retries=0)

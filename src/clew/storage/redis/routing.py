@@ -75,9 +75,8 @@ class Node:
                 link.drop(None)
 
     async def close(self) -> None:
-        for link in self._links:
-            if link is not None:
-                await link.close()
+        """Close all links at once: each may have to wait for a server that does not answer."""
+        await asyncio.gather(*(link.close() for link in self._links if link is not None))
 
 
 class Router(Protocol):
@@ -226,5 +225,4 @@ class Cluster:
             node.drop()
 
     async def close(self) -> None:
-        for node in self._nodes.values():
-            await node.close()
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
