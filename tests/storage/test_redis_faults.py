@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hiredis import ReplyError
+from redis.asyncio.sentinel import Sentinel
 
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.ids import new_id
@@ -305,6 +308,61 @@ def test_a_failover_by_sentinel_is_survived(prefix):
             asyncio.run(work(leader, sentinel))
 
 
+@pytest.fixture(scope="module")
+def watched() -> Iterator[tuple[RedisServer, RedisSentinel]]:
+    """A server and the Sentinel that watches it, each with a password of its own."""
+    with RedisServer({"requirepass": "servers"}) as leader:
+        own = {"requirepass": "sentinels", "sentinel auth-pass clew": "servers"}
+        with RedisSentinel(leader, own) as sentinel:
+            yield leader, sentinel
+
+
+def watched_url(sentinel: RedisSentinel, *, name: str = "clew", password: str = "sentinels") -> str:
+    return f"redis+sentinel://:servers@127.0.0.1:{sentinel.port}/{name}/0?sentinel_password={password}"
+
+
+def test_a_storage_behind_sentinel_goes_on_in_another_event_loop(watched, prefix):
+    _, sentinel = watched
+    storage = RedisStorage(watched_url(sentinel), prefix=prefix, retries=0)
+
+    async def save(number: int) -> None:
+        await saved(storage, commit(checkpoint=checkpoint(f"c{number}")))
+        assert await ids_of(storage, "t") == [f"c{each}" for each in range(number + 1)]
+
+    for number in range(3):
+        asyncio.run(save(number))
+    asyncio.run(storage.close())
+    # Of what was asked, nothing is left open.
+    gc.collect()
+
+
+def test_an_existing_client_behind_sentinel_serves_every_event_loop(watched, prefix):
+    _, sentinel = watched
+    sentinels = Sentinel([("127.0.0.1", sentinel.port)], sentinel_kwargs={"password": "sentinels"})
+    storage = RedisStorage.from_client(sentinels.master_for("clew", password="servers"), prefix=prefix)
+
+    async def save(number: int) -> None:
+        await saved(storage, commit(checkpoint=checkpoint(f"c{number}")))
+
+    for number in range(2):
+        asyncio.run(save(number))
+    asyncio.run(storage.close())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"), [({"password": "other"}, "sentinel_password"), ({"name": "nobody"}, "'nobody'")]
+)
+def test_what_sentinels_refuse_is_told_at_once(watched, prefix, wrong, advice):
+    async def ask() -> None:
+        storage = RedisStorage(watched_url(watched[1], **wrong), prefix=prefix)
+        with pytest.raises(StorageError, match=advice) as error:
+            await storage.ping()
+        assert not isinstance(error.value, TransientStorageError)
+        await storage.close()
+
+    asyncio.run(ask())
+
+
 # TLS: the redis-server of the wheel has none, so a proxy speaks it for the server.
 
 
@@ -312,44 +370,75 @@ TLS = Path(__file__).parent / "tls"
 """A key and a certificate for localhost that sign for nothing but this test, and last."""
 
 
+CERT = TLS / "cert.pem"
+
+
+@asynccontextmanager
+async def over_tls(port: int) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A port that leads to `port` over TLS, and what was said through it, as it comes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERT, TLS / "key.pem")
+    heard: list[bytes] = []
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            try:
+                while data := await source.read(65536):
+                    heard.append(data)
+                    sink.write(data)
+                    await sink.drain()
+            except OSError:
+                pass
+            finally:
+                sink.close()
+
+        await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
+
+    terminator = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
+    yield terminator.sockets[0].getsockname()[1], heard
+    terminator.close()
+    await terminator.wait_closed()
+
+
 def test_a_server_is_reached_over_tls(server, prefix):
-    key, cert = TLS / "key.pem", TLS / "cert.pem"
+    async def work() -> None:
+        async with over_tls(server.port) as (port, _):
+            storage = RedisStorage(f"rediss://localhost:{port}/0?ssl_ca_certs={CERT}", prefix=prefix)
+            big = commit(values=row(0, data=bytes(300_000)), checkpoint=checkpoint("c1", covers=[(0, 1)]))
+            (outcome,) = await storage.apply([big])
+            assert isinstance(outcome, Applied)
+            page = await storage.checkpoints(CheckpointQuery(thread_id="t", user=None, detail="state"))
+            assert page.rows == (big.values,)
+            await storage.close()
+
+            distrustful = RedisStorage(f"rediss://localhost:{port}", prefix=prefix, retries=0)
+            with pytest.raises(StorageError):
+                await distrustful.ping()
+            await distrustful.close()
+
+    asyncio.run(work())
+
+
+def test_sentinels_are_asked_over_tls_too(watched, prefix):
+    leader, sentinel = watched
+
+    async def ask(url: str) -> str:
+        storage = RedisStorage(url, prefix=prefix, retries=0)
+        # The Sentinel names the server's own port, which speaks no TLS here.
+        with pytest.raises(TransientStorageError) as error:
+            await storage.ping()
+        await storage.close()
+        return str(error.value)
 
     async def work() -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(cert, key)
-
-        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", server.port)
-
-            async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-                try:
-                    while data := await source.read(65536):
-                        sink.write(data)
-                        await sink.drain()
-                except OSError:
-                    pass
-                finally:
-                    sink.close()
-
-            await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
-
-        terminator = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
-        port = terminator.sockets[0].getsockname()[1]
-        storage = RedisStorage(f"rediss://localhost:{port}/0?ssl_ca_certs={cert}", prefix=prefix)
-        big = commit(values=row(0, data=bytes(300_000)), checkpoint=checkpoint("c1", covers=[(0, 1)]))
-        (outcome,) = await storage.apply([big])
-        assert isinstance(outcome, Applied)
-        page = await storage.checkpoints(CheckpointQuery(thread_id="t", user=None, detail="state"))
-        assert page.rows == (big.values,)
-        await storage.close()
-
-        distrustful = RedisStorage(f"rediss://localhost:{port}", prefix=prefix, retries=0)
-        with pytest.raises(StorageError):
-            await distrustful.ping()
-        await distrustful.close()
-        terminator.close()
-        await terminator.wait_closed()
+        async with over_tls(sentinel.port) as (port, heard):
+            url = f"rediss+sentinel://localhost:{port}/clew/0?sentinel_password=sentinels"
+            assert "no Sentinel names a server" in await ask(url)
+            assert heard == []
+            assert "no Sentinel" not in await ask(f"{url}&ssl_ca_certs={CERT}")
+            assert str(leader.port).encode() in b"".join(heard)
 
     asyncio.run(work())
 

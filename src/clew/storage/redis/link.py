@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import hiredis
@@ -43,10 +43,10 @@ class Link(asyncio.Protocol):
         self._watch: asyncio.TimerHandle | None = None
         self._gone: asyncio.Future[None] = self._loop.create_future()
 
-    async def open(self, connection: AbstractConnection) -> None:
+    async def open(self, connect: Callable[[], Awaitable[AbstractConnection]]) -> None:
         """Connect. Raises TransientStorageError or StorageError if that fails."""
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
+            connection = await connect()
         except (RedisError, OSError, TimeoutError) as error:
             raise unreachable(error, self.where) from error
         # From here on the stream is this link's: redis-py's object must not close it, or complain that nobody did.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hiredis import ReplyError
-from redis.asyncio.connection import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.storage.redis.failures import failure
@@ -19,9 +19,9 @@ from clew.storage.redis.settings import Limits
 class Node:
     """One server: a link for commits, so that those of one moment go together, and links for queries, opened as needed."""
 
-    def __init__(self, where: str, pool: ConnectionPool, limits: Limits) -> None:
+    def __init__(self, where: str, connect: Callable[[], Awaitable[AbstractConnection]], limits: Limits) -> None:
         self.where = where
-        self._pool = pool
+        self._connect = connect
         self._limits = limits
         self._links: list[Link | None] = [None] * max(2, limits.pool_size)
         self._opening = [asyncio.Lock() for _ in self._links]
@@ -59,7 +59,7 @@ class Node:
                 write_timeout=limits.write_timeout,
                 health_check=limits.health_check,
             )
-            await link.open(self._pool.make_connection())  # type: ignore[no-untyped-call]
+            await link.open(self._connect)
             self._links[number] = link
             return link
 

@@ -177,7 +177,6 @@ class RedisStorage:
 
     async def close(self) -> None:
         await self._sessions.close()
-        await self._address.close()
 
     async def ping(self) -> None:
         session = await self._session()
