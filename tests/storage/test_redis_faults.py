@@ -7,7 +7,7 @@ import gc
 import random
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import Applied
 from clew.model.queries import CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery
+from clew.storage.locking import LockingStorage
 from clew.storage.redis import RedisStorage
 from clew.storage.redis.failures import failure
 from clew.testing.build import checkpoint, commit, message, row
@@ -230,6 +231,23 @@ def test_a_storage_of_a_server_that_takes_nothing_is_closed_in_time(prefix):
 
     with RedisServer() as server:
         asyncio.run(work(server))
+
+
+def test_a_save_that_is_given_up_at_any_moment_leaves_no_lock(server, prefix):
+    async def work(proxy: Proxy) -> None:
+        locking = LockingStorage(RedisStorage(proxy.url(server.url), prefix=prefix), timeout=0, expiry=30)
+        await locking.apply([full_commit()])
+        for moment in range(6):
+            proxy.delay(0.03)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(locking.apply([commit(messages=[message("m2")])]), 0.02 + 0.03 * moment)
+            proxy.delay(0)
+            (outcome,) = await locking.apply([commit(messages=[message("m3")])])
+            assert isinstance(outcome, Applied)
+        await locking.close()
+
+    with Proxy.before(server.url) as proxy:
+        asyncio.run(work(proxy))
 
 
 def test_a_server_that_has_no_connection_left_is_a_transient_error(prefix):
