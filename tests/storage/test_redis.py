@@ -25,6 +25,7 @@ from clew.storage.redis import RedisStorage
 from clew.storage.redis.calling import Caller
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.scripts import UNLIST
+from clew.storage.redis.settings import Address
 from clew.testing.build import attachment, checkpoint, commit, deletion, fields, fork_of, later, message, messages, row
 from clew.testing.contract.base import chain, full_commit
 from clew.testing.driver import DrivenStorage
@@ -165,7 +166,7 @@ def test_a_lease_of_no_thread_is_kept_for_a_while_and_then_cleaned_up(store, pre
     assert store.lease("you", now=later(2)).holder == "me"
 
 
-@pytest.mark.parametrize("ttl", [0, -1])
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e300, "60"])
 def test_a_ttl_is_more_than_nothing(ttl):
     with pytest.raises(ConfigError, match="ttl"):
         RedisStorage(shared_redis(), ttl=ttl)
@@ -478,11 +479,47 @@ def test_a_server_is_named_by_host_and_port(prefix, own):
         ("redis://host", {"host": "other"}),
         ("redis://host", {"read_timeout": 0}),
         ("redis://host", {"pool_size": 0}),
+        ("redis://host?foo=bar", {}),
+        ("redis+cluster://one,two?foo=bar", {}),
+        ("redis+sentinel://host/name?foo=bar", {}),
+        ("redis://host?socket_timeout=soon", {}),
+        ("redis://host?retry=3", {}),
+        ("redis://host:port", {}),
+        ("redis+cluster://one:1,two:port", {}),
+        ("redis+sentinel://one:1,::1/name", {}),
+        ("redis://[::1", {}),
+        ("redis://host", {"pool_size": "8"}),
+        ("redis://host", {"pool_size": 1.5}),
+        ("redis://host", {"min_idle": -1}),
+        ("redis://host", {"retries": -1}),
+        ("redis://host", {"health_check_interval": -1}),
+        ("redis://host", {"read_timeout": "5"}),
+        ("redis://host", {"write_timeout": float("inf")}),
+        ("redis://host", {"dial_timeout": float("nan")}),
+        ("redis://host", {"db": "0"}),
+        ("redis://host", {"prefix": 5}),
+        (None, {"host": "host", "port": "6379"}),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(url, options):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refused:
         RedisStorage(url, **options)
+    named = "foo" if url and "?foo" in url else ["", *options][-1]
+    assert named in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://[::1]:7000,[fe80::2]", "rediss+cluster://user:word@[::1]:7000,[fe80::2]:6379"]
+)
+def test_addresses_of_ipv6_lose_their_brackets(url):
+    address = Address(url, {}, cluster=None)
+    assert address.first == ["::1:7000", "fe80::2:6379"]
+
+
+@pytest.mark.parametrize("client", ["redis://localhost", redis.Redis(), None], ids=["URL", "sync client", "nothing"])
+def test_what_is_no_asynchronous_client_is_refused(client):
+    with pytest.raises(ConfigError, match=r"redis\.asyncio"):
+        RedisStorage.from_client(client)
 
 
 def test_a_closed_storage_says_so(prefix):

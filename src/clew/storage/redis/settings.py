@@ -20,6 +20,22 @@ _HOST: Final = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P
 _FOR_SENTINELS: Final = ("sentinel_username", "sentinel_password")
 _FOR_SERVERS: Final = ("username", "password", "db", "client_name")
 """What a server is told and its Sentinels are not."""
+_MOST_SECONDS: Final = 10**10
+"""Three hundred years, which Redis still counts in milliseconds."""
+
+
+def check_seconds(name: str, seconds: object, *, zero: bool = False) -> None:
+    """Raises ConfigError unless it is a number of seconds: more than 0, or 0 too."""
+    if isinstance(seconds, int | float) and (0 < seconds <= _MOST_SECONDS or (zero and seconds == 0)):
+        return
+    least = "0 or more" if zero else "more than 0"
+    raise ConfigError(f"{name} must be a number of seconds, {least} and at most {_MOST_SECONDS:,}; got {seconds!r:.60}")
+
+
+def check_whole(name: str, number: object, *, least: int) -> None:
+    """Raises ConfigError unless it is a whole number, `least` or more."""
+    if not isinstance(number, int) or number < least:
+        raise ConfigError(f"{name} must be a whole number, {least} or more; got {number!r:.60}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +47,13 @@ class Limits:
     health_check: float
     read_timeout: float
     write_timeout: float
+
+    def __post_init__(self) -> None:
+        check_whole("pool_size", self.pool_size, least=1)
+        check_whole("min_idle", self.min_idle, least=0)
+        check_seconds("health_check_interval", self.health_check, zero=True)
+        check_seconds("read_timeout", self.read_timeout)
+        check_seconds("write_timeout", self.write_timeout)
 
 
 class Address:
@@ -107,7 +130,7 @@ def _pool(parts: SplitResult, options: dict[str, Any]) -> ConnectionPool:
         raise ConfigError(f"the URL of Redis is not usable: {error}") from error
     except (TypeError, AttributeError) as error:
         names = ", ".join(name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
-        message = f"something after the '?' in the URL of Redis ({names}) is no option of Clew or of redis-py: {error}"
+        message = f"take out of the URL of Redis ({names}) what is no option of Clew or of redis-py: {error}"
         raise ConfigError(message) from error
     return pool
 
@@ -147,6 +170,11 @@ def connection_options(
     read_timeout: float,
 ) -> dict[str, Any]:
     """What redis-py is told for each connection."""
+    if db is not None:
+        check_whole("db", db, least=0)
+    check_whole("retries", retries, least=0)
+    check_seconds("dial_timeout", dial_timeout)
+    check_seconds("read_timeout", read_timeout)
     options: dict[str, Any] = {
         "socket_connect_timeout": dial_timeout,
         "socket_timeout": read_timeout,
