@@ -166,6 +166,14 @@ def test_a_lease_of_no_thread_is_kept_for_a_while_and_then_cleaned_up(store, pre
     assert store.lease("you", now=later(2)).holder == "me"
 
 
+def test_tokens_grow_on_after_the_key_that_counts_them_was_lost(store, prefix, client):
+    client.set(Keys(prefix).token, 200_000)
+    before = store.lease("me", ttl=10).token
+    client.delete(Keys(prefix).token)
+    assert store.lease("you", now=later(20), ttl=10).token == before + 1
+    assert store.lease("me", "other", ttl=10).token == before + 2
+
+
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e300, "60"])
 def test_a_ttl_is_more_than_nothing(ttl):
     with pytest.raises(ConfigError, match="ttl"):
@@ -346,6 +354,23 @@ def test_a_commit_that_was_applied_as_memory_ran_full_is_acknowledged_and_listed
                 store.apply(full_commit("other"))
             assert store.thread_ids(user="ann") == ["t"] == store.thread_ids()
             assert [entry.data for entry in store.journal()] == [b"entry"]
+        finally:
+            own.call("CONFIG", "SET", "maxmemory", 0)
+
+
+def test_a_lease_of_a_thread_is_taken_and_given_back_when_memory_is_full(own, prefix):
+    with opened(own.url, prefix=prefix) as store:
+        store.apply(full_commit())
+        own.call("CONFIG", "SET", "maxmemory", 1)
+        try:
+            first = store.lease("me", ttl=30)
+            assert store.lease("me", now=later(1), ttl=30).token == first.token
+            store.apply(commit(fence=first.token, remove=Removal(messages=("m1",))))
+            store.lease("me", now=later(2), ttl=0)
+            assert store.lease("you", now=later(3), ttl=30).token > first.token
+            # One of no thread would be a key more.
+            with pytest.raises(StorageError, match="maxmemory"):
+                store.lease("me", "other")
         finally:
             own.call("CONFIG", "SET", "maxmemory", 0)
 
@@ -558,6 +583,22 @@ def test_an_existing_cluster_client_is_used_and_not_closed(prefix):
             assert await client.ping()
 
     asyncio.run(use())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_there_are_no_more_connections_than_the_pool_has_room_for(own, prefix, size):
+    name = f"size-{size}"
+
+    async def use() -> int:
+        storage = RedisStorage(f"{own.url}?client_name={name}", prefix=prefix, pool_size=size, min_idle=5)
+        query = CheckpointQuery(thread_id="t", user=None)
+        commits = [storage.apply([commit(messages=[message(f"m{number}")])]) for number in range(20)]
+        await asyncio.gather(*commits, *(storage.checkpoints(query) for _ in range(20)))
+        count = own.call("CLIENT", "LIST").count(f"name={name} ".encode())
+        await storage.close()
+        return int(count)
+
+    assert asyncio.run(use()) == size
 
 
 def test_a_storage_goes_on_in_another_event_loop(prefix):

@@ -17,13 +17,16 @@ from clew.storage.redis.settings import Limits
 
 
 class Node:
-    """One server: a link for commits, so that those of one moment go together, and links for queries, opened as needed."""
+    """One server: a link for commits, so that those of one moment go together, and links for queries, opened as needed.
+
+    If there is to be one link only, it is for both.
+    """
 
     def __init__(self, where: str, connect: Callable[[], Awaitable[AbstractConnection]], limits: Limits) -> None:
         self.where = where
         self._connect = connect
         self._limits = limits
-        self._links: list[Link | None] = [None] * max(2, limits.pool_size)
+        self._links: list[Link | None] = [None] * limits.pool_size
         self._opening = [asyncio.Lock() for _ in self._links]
 
     def for_commits(self) -> Link | None:
@@ -42,7 +45,7 @@ class Node:
             link = self._links[number]
             return (link.load, False) if link is not None and link.alive else (0, True)
 
-        return min(range(1, len(self._links)), key=load)
+        return min(range(1, len(self._links)), key=load, default=0)
 
     async def _open(self, number: int) -> Link:
         link = self._links[number]

@@ -39,7 +39,7 @@ from clew.storage.redis.journal import Awaited, Journal
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import digits_time, owner_name, time_digits
 from clew.storage.redis.listing import Listed, list_threads
-from clew.storage.redis.scripts import LEASE
+from clew.storage.redis.scripts import LEASE, TOKEN
 from clew.storage.redis.session import connect, prepare, warn
 from clew.storage.redis.settings import Address, Limits, check_seconds, check_whole, connection_options
 from clew.storage.redis.upkeep import rebuild, totals
@@ -210,7 +210,7 @@ class RedisStorage:
                     expires_at=digits_time(until),
                 )
             # Somebody new gets it, and with it a number that was never given before.
-            token = int(await caller.command(self._keys.token, "INCR", self._keys.token))
+            token = int(await caller.call(TOKEN, self._keys.token, answer[1]))
 
     # Queries
 
