@@ -6,7 +6,9 @@ import asyncio
 import gc
 import logging
 import multiprocessing
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -475,6 +477,23 @@ def test_a_wrong_password_is_told_at_once():
             assert not isinstance(caught.value, TransientStorageError)
         with opened(server.url.replace("redis://", "redis://:right@")) as store:
             assert store.thread_ids() == ["t"]
+
+
+def test_a_user_needs_the_commands_that_the_docs_name(own, prefix):
+    text = (Path(__file__).parents[2] / "docs/redis.md").read_text(encoding="utf-8")
+    named = re.findall("`([A-Z]+)`", text.partition("The user needs these commands:")[2].partition("in a cluster")[0])
+    own.call("ACL", "SETUSER", prefix, "on", ">word", "~*", "-@all", "+@sortedset", *(f"+{name}" for name in named))
+    url = f"redis://{prefix}:word@127.0.0.1:{own.port}"
+    for db in (0, 2):
+        with opened(f"{url}/{db}", prefix=prefix) as store:
+            store.apply_all(full_commit(journal=b"entry"), commit("f", fork=fork_of("t")), deletion("f"))
+            store.lease("me")
+            assert store.thread_ids(search="t") == ["t"]
+            store.run(store.storage.ping())
+            store.run(store.storage.trim(store.journal()))
+            store.run(store.storage.reclaim())
+            assert store.run(store.storage.stats(ANY_USER)).stored_bytes > 0
+            store.apply(deletion())
 
 
 def test_a_server_is_reached_by_its_socket_file(prefix, tmp_path):
