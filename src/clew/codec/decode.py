@@ -97,6 +97,7 @@ class Decoding:
         lengths, items = measures(stretches)
         memo = Memo(
             packed=inner,
+            container=node.container,
             start=len(header(node.container.shape, node.count)),
             node=item,
             covers=ranges_of(runs),
