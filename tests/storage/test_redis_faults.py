@@ -443,8 +443,8 @@ def test_sentinels_are_asked_over_tls_too(watched, prefix):
     leader, sentinel = watched
 
     async def ask(url: str) -> str:
-        storage = RedisStorage(url, prefix=prefix, retries=0)
-        # The Sentinel names the server's own port, which speaks no TLS here.
+        storage = RedisStorage(url, prefix=prefix, retries=0, dial_timeout=1)
+        # The Sentinel names the server's own port, which speaks no TLS here, and may not even answer.
         with pytest.raises(TransientStorageError) as error:
             await storage.ping()
         await storage.close()
