@@ -18,7 +18,7 @@ from clew.checkpointer.records import checkpoint_metadata
 from clew.codec.index import ThreadIndex, View
 from clew.codec.rows import DIGEST_SIZE, MERGE_LEVEL, OpenRows, merge_rows
 from clew.codec.state import Encoded
-from clew.errors import ClewError, ConflictError, CorruptRecordError
+from clew.errors import ClewError, ConfigError, ConflictError, CorruptRecordError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint, CheckpointMetadata
 from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, Removal, TheHead
@@ -366,9 +366,14 @@ def gone(address: Address) -> ConflictError:
 
 @contextmanager
 def _naming(address: Address, record: CheckpointRecord) -> Iterator[None]:
-    """Let an error about damaged bytes say whose they are."""
+    """Let an error about what is stored say whose it is."""
     try:
         yield
+    except ConfigError as error:
+        raise ConfigError(
+            f"checkpoint {record.checkpoint_id!r} of thread {address.thread_id!r}: {error}",
+            **{**error.facts, "thread_id": address.thread_id, "checkpoint_id": record.checkpoint_id},
+        ) from error
     except CorruptRecordError as error:
         raise damaged(address, record.checkpoint_id, error) from error
 
