@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any, Final
 
+from clew.adapters.fingerprint import fingerprint
 from clew.clock import SYSTEM_CLOCK
 from clew.ids import new_id
 from clew.model.message import Message
@@ -16,7 +16,7 @@ _TOLD: Final = ("name", "tool_call_id", "request_call_id")
 
 def fingerprints(messages: Any) -> list[bytes]:
     """What tells each of a state's messages from others; empty if it has no list of them."""
-    return list(map(_fingerprint, messages)) if isinstance(messages, list) else []
+    return list(map(fingerprint, messages)) if isinstance(messages, list) else []
 
 
 def unsaid(before: Sequence[Any], now: Sequence[Any]) -> list[int]:
@@ -37,11 +37,6 @@ def unsaid(before: Sequence[Any], now: Sequence[Any]) -> list[int]:
 def recorded(messages: Any, places: Sequence[int]) -> list[Message]:
     """Those of a state's `messages` that are at `places`, as entries of the conversation record."""
     return [message for at in places if (message := _message(messages[at])) is not None]
-
-
-def _fingerprint(item: Any) -> bytes:
-    # It has the id and the text in it, and an edit changes it. What tools return is hostile: no two may be made to look alike.
-    return blake2b(repr(item).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _message(item: Any) -> Message | None:
