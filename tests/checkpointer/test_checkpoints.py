@@ -254,6 +254,21 @@ def test_a_fork_has_the_state_and_the_messages_up_to_it_and_goes_its_own_way(che
     assert checkpointer.get_state(forked)["m"] == [*made[1].state["m"], "another way"]
 
 
+def test_a_fork_keeps_the_id_of_its_checkpoint_and_leads_to_the_same_attachments(checkpointer):
+    made = [checkpointer.put_checkpoint("t", {"n": number}) for number in range(3)]
+    for of in made[1], made[2]:
+        checkpointer.put_attachments(at(of), {"key": of.state["n"]})
+    for source, of in (at(made[1]), made[1]), ("t", made[2]):
+        forked = checkpointer.fork(source)
+        assert checkpointer.get_checkpoint(forked).checkpoint_id == of.checkpoint_id
+        there = {**forked, "checkpoint_id": of.checkpoint_id}
+        assert checkpointer.list_attachments(there) == {"key": of.state["n"]}
+        again = checkpointer.fork(there)
+        assert checkpointer.list_attachments({**again, "checkpoint_id": of.checkpoint_id}) == {"key": of.state["n"]}
+        checkpointer.put_checkpoint(there, {"n": "here"})
+        assert checkpointer.get_state(at(of)) == of.state
+
+
 def test_a_fork_outlives_its_source_and_the_source_its_fork(store):
     checkpointer = store.open()
     state = {"m": [text(each) for each in range(10)]}

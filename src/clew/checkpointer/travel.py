@@ -20,24 +20,28 @@ class TravelMethods(Saving):
     async def afork(self, config: Config | str, thread_id: str | None = None) -> dict[str, Any]:
         """Begin a new thread at the head, or at the config's `checkpoint_id`; returns the new thread's config.
 
-        The fork has that one checkpoint, its attachments, and the messages up to it. Nothing passes through the client:
-        the storage shares or copies what is needed. Raises ConflictError if `thread_id` is taken.
+        The fork has that one checkpoint under its id, its attachments, and the messages up to it. Nothing passes through the
+        client: the storage shares or copies what is needed. Raises ConflictError if `thread_id` is taken.
         """
         address = read_config(config)
         target = read_config({"thread_id": new_id() if thread_id is None else thread_id}).thread_id
         if target == address.thread_id:
             raise ConfigError(f"a fork needs a thread of its own; {target!r} is the source")
-        checkpoint_id = new_id()
+        checkpoint_id = address.checkpoint_id
+        if checkpoint_id is None:
+            head = (await self._page(address)).checkpoints
+            checkpoint_id = head[0].checkpoint_id if head else None
         commit = Commit(
-            commit_id=checkpoint_id,
+            commit_id=new_id(),
             thread_id=target,
             user=address.user,
             at=self._clock.now(),
             fork=ForkSource(
                 thread_id=address.thread_id,
                 namespace=address.namespace,
-                checkpoint_id=address.checkpoint_id,
-                as_checkpoint_id=checkpoint_id,
+                checkpoint_id=checkpoint_id,
+                # What frameworks attach to a checkpoint, or derive from it, goes by its id.
+                as_checkpoint_id=checkpoint_id or new_id(),
             ),
         )
         await self._apply(commit)
