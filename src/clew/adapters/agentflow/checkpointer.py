@@ -23,7 +23,7 @@ from clew.adapters.agentflow.framework import (
     StopRequestStatus,
     ThreadInfo,
 )
-from clew.adapters.agentflow.plain import plain, recorded, restored
+from clew.adapters.agentflow.plain import described, plain, recorded, restored
 from clew.adapters.fingerprint import fingerprint
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
@@ -304,20 +304,20 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         """Describe the thread. Its owner is the config's user, whoever `thread_info` names."""
         address = _address(config)
         known = await self.store.aget_thread(address)
-        described = Thread(
+        info = Thread(
             thread_id=address["thread_id"],
             thread_name=thread_info.thread_name,
             tags=known.tags if known is not None else (),
             metadata=thread_info.metadata or {},
             run_id=thread_info.run_id,
         )
-        await self.store.aput_thread(address, described)
+        await self.store.aput_thread(address, info)
         return True
 
     async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
         """The thread's description, or `None`."""
         thread = await self.store.aget_thread(_address(config))
-        return None if thread is None else _described(thread)
+        return None if thread is None else described(thread)
 
     async def alist_threads(
         self,
@@ -328,7 +328,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     ) -> list[ThreadInfo]:
         """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
         user = {"user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID)}
-        return [_described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
+        return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
     async def aclean_thread(self, config: dict[str, Any]) -> bool:
         """Remove the thread with everything: states, messages, results of tools, description, stop request."""
@@ -395,14 +395,3 @@ def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
     """
     last = state.context[-1] if state.context else None
     return state.is_running() and metadata.get("saved") == "after" and last is not None and last.role == "tool"
-
-
-def _described(thread: Thread) -> ThreadInfo:
-    return ThreadInfo(
-        thread_id=thread.thread_id,
-        thread_name=thread.thread_name,
-        user_id=thread.user_id,
-        metadata=dict(thread.metadata),
-        updated_at=thread.updated_at,
-        run_id=thread.run_id,
-    )
