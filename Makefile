@@ -175,6 +175,6 @@ endif
 .venv/llmfy-old/.ready: .venv/.place pyproject.toml
 	@echo "Setting up llmfy 0.9 (once)..."
 	@rm -rf .venv/llmfy-old && $(BIN)/python -m venv .venv/llmfy-old
-	@.venv/llmfy-old/bin/python -m pip --disable-pip-version-check -qq install -e . pydantic pytest pytest-timeout hypothesis
+	@.venv/llmfy-old/bin/python -m pip --disable-pip-version-check -qq install -e '.[test]' pydantic
 	@.venv/llmfy-old/bin/python -m pip --disable-pip-version-check -qq install --no-deps 'llmfy==0.9.*'
 	@touch $@

@@ -47,10 +47,11 @@ def resolved(function: Callable[P, R]) -> Callable[P, R]:
     """`function` with each `Inject[…]` default looked up at every call, in the container that is active then.
 
     The bare default keeps the first object that it ever found, for the whole process. Unlike injectq's `@inject`, what
-    the function raises is raised as it is. A function without such defaults is returned unchanged.
+    the function raises is raised as it is. Raises ConfigError if no checkpointer was provided there. A function without
+    such defaults is returned unchanged.
     """
     try:
-        from injectq import Inject, InjectQ
+        from injectq import Inject, InjectQ, InjectQError
     except ImportError as error:
         raise MissingExtraError("injection needs injectq: pip install 'clew[injection]'", extra="injection") from error
 
@@ -65,10 +66,21 @@ def resolved(function: Callable[P, R]) -> Callable[P, R]:
     if not services:
         return function
 
+    def found(container: InjectQ, service: Any) -> Any:
+        try:
+            return container.get(service)
+        except InjectQError as error:
+            if isinstance(service, type) and issubclass(service, BaseCheckpointer) and service not in container:
+                raise ConfigError(
+                    f"the active container has no {service.__name__}; give it one: "
+                    f"clew.adapters.injection.provide(container, clew.connect(…))"
+                ) from error
+            raise
+
     def filled(args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
         container = InjectQ.get_instance()
         missing = services.keys() - dict(zip(parameters, args, strict=False)).keys() - given.keys()
-        return {**given, **{name: container.get(services[name]) for name in missing}}
+        return {**given, **{name: found(container, services[name]) for name in missing}}
 
     if inspect.iscoroutinefunction(function):
 

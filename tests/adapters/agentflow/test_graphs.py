@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -28,7 +29,7 @@ from tests.adapters.agentflow.support import (
     talking,
     texts,
 )
-from tests.checkpointer.support import run
+from tests.checkpointer.support import SpyStorage, run
 
 CONFIG = {"thread_id": "trip", "user_id": "ann"}
 
@@ -96,6 +97,85 @@ def test_all_that_came_in_is_recorded_and_not_only_the_last_question(store):
         return texts(await adapter.alist_messages(CONFIG))
 
     assert run(go()) == ["be brief", "first", "answered", "second", "one"]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_message_of_an_earlier_turn_that_a_node_edits_is_recorded_as_it_is_then(store, in_place):
+    async def redact(state, config):
+        for at, message in enumerate(state.context):
+            if "1234" in message.text():
+                edited = said("[redacted]", message_id=message.message_id)
+                if in_place:
+                    message.content = edited.content
+                else:
+                    state.context[at] = edited
+        return state
+
+    async def go():
+        memory = store.open()
+        await (
+            line(*talking("one"))
+            .compile(checkpointer=ClewCheckpointer(memory))
+            .ainvoke(hello("my pin is 1234"), CONFIG)
+        )
+        assert len(await memory.alist_messages(CONFIG, search="1234")) == 1
+        app = line(redact, *talking("two")).compile(checkpointer=ClewCheckpointer(memory))
+        for text in ("next", "it was 1234", "last"):
+            await app.ainvoke(hello(text), CONFIG)
+            assert await memory.alist_messages(CONFIG, search="1234") == []
+        expected = ["[redacted]", "one", "next", "two", "[redacted]", "two", "last", "two"]
+        assert [each.text() for each in await memory.alist_messages(CONFIG)] == expected
+
+    run(go())
+
+
+def test_messages_that_stay_as_they_were_are_not_written_again(store):
+    async def go():
+        for turn in range(4):
+            # Another process each time, which knows only what it reads.
+            memory = store.open(SpyStorage)
+            app = line(*talking("one")).compile(checkpointer=ClewCheckpointer(memory))
+            await app.ainvoke(hello(f"turn {turn}"), CONFIG)
+            written = {each.message_id for commit in memory.storage.commits for each in commit.messages}
+            assert len(written) == 2
+
+    run(go())
+
+
+# Agentflow's own dumps of such a state warn, with any checkpointer.
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
+def test_a_thread_id_may_be_a_number(store):
+    config = {"thread_id": 5, "user_id": "ann"}
+
+    async def go():
+        adapter = ClewCheckpointer(store.open())
+        app = line(*talking("one", "two")).compile(checkpointer=adapter)
+        for turn in range(2):
+            await app.ainvoke(hello(f"turn {turn}"), config)
+        expected = ["turn 0", "one", "two", "turn 1", "one", "two"]
+        assert texts(await adapter.alist_messages(config)) == expected
+        state = await adapter.aget_state({**config, "thread_id": "5"})
+        assert state is not None
+        assert texts(state.context) == expected
+
+    run(go())
+
+
+def test_half_an_emoji_ends_no_run(store):
+    half = json.loads('"\\ud83d"')
+
+    def look_up() -> str:
+        return f"cut {half}"
+
+    async def go():
+        memory = store.open()
+        app = agent(look_up).compile(checkpointer=ClewCheckpointer(memory))
+        await app.ainvoke(hello(f"hi {half}"), CONFIG)
+        recorded = [each.text() for each in await memory.alist_messages(CONFIG)]
+        assert recorded == ["hi ?", "", "cut ?", "cut ?"]
+        assert (await app.ainvoke(hello("more"), CONFIG))["messages"]
+
+    run(go())
 
 
 def test_messages_can_be_left_out_of_the_record(store):

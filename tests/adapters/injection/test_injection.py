@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
-from injectq import Inject, InjectQ, inject
+from injectq import Inject, InjectQ, InjectQError, inject
 
 import clew
 from clew.adapters.injection import provide, resolved
@@ -113,6 +113,25 @@ def test_a_checkpointer_is_found_by_its_own_class_too(tmp_path):
         with clew.connect("memory://") as other:
             provide(container, other)
             assert container[clew.BaseCheckpointer] is other
+
+
+def test_without_a_checkpointer_the_error_says_how_to_provide_one():
+    with InjectQ().context():
+        with pytest.raises(clew.ConfigError, match=r"no BaseCheckpointer; .*provide\(container, "):
+            which()
+        with pytest.raises(clew.ConfigError, match="provide"):
+            run(remember("nowhere"))
+
+
+def test_what_else_is_missing_is_injectq_s_to_say():
+    class Absent(Protocol): ...
+
+    @resolved
+    def needs(thing: Any = Inject[Absent]) -> Any:
+        return thing
+
+    with InjectQ().context(), pytest.raises(InjectQError):
+        needs()
 
 
 def test_a_function_that_asks_for_nothing_stays_as_it_is():

@@ -75,3 +75,29 @@ def test_of_two_runs_at_once_the_later_is_refused_if_asked_for(store):
         assert isinstance(refused, clew.ConflictError) or isinstance(refused.__cause__, clew.ConflictError)
 
     run(go())
+
+
+class Talk(TypedDict):
+    messages: list[dict[str, str]]
+
+
+def test_runs_at_once_that_say_the_same_are_each_recorded(store):
+    async def go():
+        checkpointer = store.open()
+        meet = asyncio.Barrier(3)
+
+        async def answer(state):
+            await meet.wait()
+            return {"messages": [*state["messages"], {"role": "assistant", "content": "hello"}]}
+
+        engine = FlowEngine(Talk, checkpointer=ClewCheckpointer(checkpointer))
+        engine.add_node("answer", answer)
+        engine.add_edge(START, "answer")
+        engine.add_edge("answer", END)
+        engine.build()
+        hi = {"messages": [{"role": "user", "content": "hi"}]}
+        await asyncio.gather(*(engine.invoke(hi, session_id="s") for _ in range(3)))
+        said = [each.text() for each in await checkpointer.alist_messages("s")]
+        assert sorted(said) == 3 * ["hello"] + 3 * ["hi"]
+
+    run(go())

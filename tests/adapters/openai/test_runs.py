@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from agents import Agent, RunConfig, Runner, SessionSettings, trace
+from agents import Agent, RunConfig, Runner, SessionSettings, function_tool, trace
 from agents.memory import OpenAIResponsesCompactionSession
-from agents.testing import ScriptedModel, assistant_message
+from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.tracing import set_trace_processors, set_tracing_disabled
 
 import clew
@@ -77,6 +78,22 @@ def test_a_run_without_an_event_loop_is_kept_too(store):
         asyncio.set_event_loop(None)
         loop.close()
     assert texts(run(session.get_items())) == ["Hi", "Hello."]
+
+
+def test_half_an_emoji_ends_no_run(store):
+    def fetch() -> str:
+        return str(json.loads('"cut \\ud83d"'))
+
+    async def go():
+        session = ClewSession("s", store.open())
+        script = [[function_call("fetch", {}, call_id="c")], [assistant_message("Done.")]]
+        fetching = Agent(name="agent", model=ScriptedModel(script), tools=[function_tool(fetch)])
+        result = await Runner.run(fetching, "Hi", session=session)
+        assert result.final_output == "Done."
+        items: Any = await session.get_items()
+        assert (len(items), items[2]["output"]) == (4, "cut ?")
+
+    run(go())
 
 
 def test_a_run_that_failed_keeps_what_was_said_and_the_next_one_goes_on(store):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 from agents import Session, SessionSettings
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
 
 import clew
+from clew.adapters.langgraph import ClewSaver
 from clew.adapters.openai_agents import ClewSession
 from clew.adapters.openai_agents.items import item_of, message_of
 from tests.adapters.openai.support import ANSWER, CALL, ITEMS, OUTPUT, USER, said, texts
@@ -138,6 +142,59 @@ def test_a_run_that_is_under_way_elsewhere_does_not_revive_a_cleared_session(sto
     run(go())
 
 
+def test_who_adds_to_a_session_that_was_cleared_elsewhere_is_told_how_to_begin_anew(store):
+    async def go():
+        here, elsewhere = ClewSession("s", store.open()), ClewSession("s", store.open())
+        await here.add_items(said("before"))
+        await elsewhere.get_items()
+        await elsewhere.clear_session()
+        for _ in range(2):
+            with pytest.raises(clew.ThreadDeletedError, match=r"'s' was cleared .* get_items\(\)"):
+                await here.add_items(said("after"))
+        assert await here.get_items() == []
+        await here.add_items(said("after"))
+        assert texts(await elsewhere.get_items()) == ["after"]
+
+    run(go())
+
+
+def test_half_an_emoji_is_kept_as_a_question_mark_and_its_item_with_it(session):
+    half = json.loads('"\\ud83d"')
+    cut: Any = {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [{"type": "input_text", "text": f"cut {half}"}],
+    }
+
+    async def go():
+        await session.add_items([USER, cut, {"role": "user", f"key {half}": [(half,)], "content": "fine"}])
+        found: Any = await session.get_items()
+        assert found[0] == USER
+        assert found[1]["output"][0]["text"] == "cut ?"
+        assert found[2] == {"role": "user", "key ?": [("?",)], "content": "fine"}
+        assert cut["output"][0]["text"] == f"cut {half}"
+        (message,) = await session.checkpointer.alist_messages(session.config, search="cut ?")
+        assert item_of(message) == found[1]
+        assert await session._atomic_replace_items([cut])
+        assert await session.get_items() == [found[1]]
+
+    run(go())
+
+
+def test_an_item_that_can_not_be_saved_is_refused_though_half_an_emoji_be_in_it_too(session):
+    half = json.loads('"\\ud83d"')
+    endless: Any = {"content": half}
+    endless["again"] = endless
+
+    async def go():
+        for item in (endless, {"content": half, "socket": object()}):
+            with pytest.raises(clew.UnsupportedTypeError):
+                await session.add_items([item])
+        assert await session.get_items() == []
+
+    run(go())
+
+
 def test_every_item_is_one_message_that_is_found(session):
     async def go():
         await session.add_items(ITEMS)
@@ -255,17 +312,54 @@ def test_the_history_is_that_of_an_ordinary_thread(session):
     run(go())
 
 
-def test_a_thread_whose_state_is_something_else_is_no_session(checkpointer):
+@pytest.mark.parametrize("state", [[1, 2], {"plan": "theirs"}, {"items": "theirs"}])
+def test_a_thread_whose_state_is_something_else_is_no_session(checkpointer, state):
     async def go():
-        await checkpointer.aput_state("s", [1, 2])
-        session = ClewSession("s", checkpointer)
-        with pytest.raises(clew.ConfigError, match="holds no session"):
-            await session.get_items()
+        await checkpointer.aput_state("s", state)
+        for call in (lambda session: session.get_items(), lambda session: session.pop_item()):
+            with pytest.raises(clew.ConfigError, match="holds no session"):
+                await call(ClewSession("s", checkpointer))
         with pytest.raises(clew.ConfigError):
-            await session.add_items(said("a"))
-        await checkpointer.aput_state("mixed", {"plan": "theirs"})
-        await ClewSession("mixed", checkpointer).add_items(said("a"))
+            await ClewSession("s", checkpointer).add_items(said("a"))
+        assert await checkpointer.aget_state("s") == state
+
+    run(go())
+
+
+def test_a_thread_of_langgraph_is_no_session(checkpointer):
+    graph = StateGraph(MessagesState).add_node("add", lambda state: {"messages": [AIMessage("hello")]})
+    app = graph.add_edge(START, "add").compile(checkpointer=ClewSaver(checkpointer))
+
+    async def go():
+        config: Any = {"configurable": {"thread_id": "s"}}
+        await app.ainvoke({"messages": [HumanMessage("hi")]}, config)
+        with pytest.raises(clew.ConfigError, match="holds no session"):
+            await ClewSession("s", checkpointer).add_items(said("a"))
+        with pytest.raises(clew.ConfigError, match="holds no session"):
+            await ClewSession("s", checkpointer).get_items()
+        assert len((await app.ainvoke({"messages": [HumanMessage("more")]}, config))["messages"]) == 4
+
+    run(go())
+
+
+def test_fields_beside_the_items_stay(checkpointer):
+    async def go():
+        await checkpointer.aput_state("mixed", {"items": [], "plan": "theirs"})
+        session = ClewSession("mixed", checkpointer)
+        await session.add_items(said("a", "b"))
+        await session.pop_item()
         assert (await checkpointer.aget_state("mixed"))["plan"] == "theirs"
+        assert texts(await session.get_items()) == ["a"]
+
+    run(go())
+
+
+def test_an_empty_state_is_a_session_that_begins(checkpointer):
+    async def go():
+        await checkpointer.aput_state("s", {})
+        session = ClewSession("s", checkpointer)
+        await session.add_items(said("a"))
+        assert texts(await session.get_items()) == ["a"]
 
     run(go())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from typing_extensions import TypeVar
@@ -22,13 +23,16 @@ from clew.adapters.agentflow.framework import (
     StopRequestStatus,
     ThreadInfo,
 )
-from clew.adapters.agentflow.plain import plain, recorded, restored
+from clew.adapters.agentflow.plain import described, plain, recorded, restored
+from clew.adapters.fingerprint import fingerprint
+from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
 from clew.checkpointer.blocking import blocking
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import ConfigError, ThreadDeletedError
 from clew.factory import connect
 from clew.model.config import ANY_USER
+from clew.model.message import Message as Record
 from clew.model.thread import ThreadInfo as Thread
 
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
@@ -37,11 +41,11 @@ _REMEMBERED: Final = 1_000
 
 
 class _Known(NamedTuple):
-    """How far a run had got, and which messages its state had: all of them are in the thread's record, too."""
+    """How far a run had got, and which messages its state had, with their digests: so they are in the thread's record, too."""
 
     run_id: str | None
     progress: Mapping[str, Any]
-    messages: frozenset[str | int]
+    messages: Mapping[str | int, bytes]
     is_deleted: bool = False
 
 
@@ -83,6 +87,11 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     def _encode_state(self, state: AgentState) -> dict[str, Any]:
         header = {"format": STATE_FORMAT_VERSION, "class": type(state).__name__}
+        progress = state.execution_meta
+        if isinstance(progress.thread_id, int):
+            # From the config, unchecked; the model would refuse to read it.
+            named = progress.model_copy(update={"thread_id": str(progress.thread_id)})
+            state = state.model_copy(update={"execution_meta": named})
         return {**plain(state), STATE_META_KEY: header}
 
     def _decode_state(self, data: Any) -> StateT:
@@ -115,7 +124,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
             self._check_not_deleted(config)
             return None
         state = self._decode_state(head.state)
-        self._remember(config, state, head.state)
+        self._remember(config, head.state, self._digests(head.state))
         if "is_stream" in config and _tools_are_done(state, head.metadata.metadata):
             config[RESUME_AFTER_NODE_KEY] = state.execution_meta.current_node
         return state
@@ -142,7 +151,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         if wanted and not stopping and (known is None or known.progress != progress):
             is_new = known is None or known.progress.get("current_node") != progress["current_node"]
             await self._save(config, state, data, "before" if is_new else "after")
-        await self.store.aput_state_cache(_address(config), data)
+        await save_cleaned(partial(self.store.aput_state_cache, _address(config)), data)
         return state
 
     async def aget_state_cache(self, config: dict[str, Any]) -> StateT | None:
@@ -159,26 +168,38 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         messages: Iterable[Message] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Save the state, with the messages that are new in it, and `messages`: the graph hands over only some."""
+        """Save the state, with the messages that are new or changed in it, and `messages`: the graph hands over only some."""
         self._check_not_deleted(config)
+        digests = self._digests(data)
         said: dict[str | int, Message] = {}
         if self._record_messages:
             known = self._known.get(_key(config))
-            old = known.messages if known is not None else frozenset()
-            said = {each.message_id: each for each in state.context if each.message_id not in old}
-            said |= {each.message_id: each for each in messages}
+            old = known.messages if known is not None else {}
+            now = {each.message_id: each for each in state.context}
+            said = {key: each for key, each in now.items() if key not in old or old[key] != digests[key]}
+            # As they are in the state: a node may have edited them since.
+            said |= {each.message_id: now.get(each.message_id, each) for each in messages}
         progress = state.execution_meta
-        await self.store.aput_checkpoint(
-            _address(config),
-            data,
-            messages=[recorded(message, metadata) for message in said.values()],
-            node_name=progress.current_node,
-            step=progress.step,
-            metadata={"status": progress.status.value, "saved": saved},
-        )
-        self._remember(config, state, data)
 
-    def _remember(self, config: dict[str, Any], state: StateT, data: Mapping[str, Any]) -> None:
+        async def save(parts: tuple[dict[str, Any], list[Record]]) -> None:
+            fields, records = parts
+            await self.store.aput_checkpoint(
+                _address(config),
+                fields,
+                messages=records,
+                node_name=progress.current_node,
+                step=progress.step,
+                metadata={"status": progress.status.value, "saved": saved},
+            )
+
+        await save_cleaned(save, (data, [recorded(message, metadata) for message in said.values()]))
+        self._remember(config, data, digests)
+
+    def _digests(self, data: Mapping[str, Any]) -> dict[str | int, bytes]:
+        """The messages of a state as it is stored, by their ids; none if they are not recorded."""
+        return {each["message_id"]: fingerprint(each) for each in data["context"]} if self._record_messages else {}
+
+    def _remember(self, config: dict[str, Any], data: Mapping[str, Any], messages: Mapping[str | int, bytes]) -> None:
         key, run_id = _key(config), _address(config)["run_id"]
         if run_id is None and key in self._known:
             # Somebody who only looks: the run that this belongs to goes on.
@@ -186,7 +207,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         self._known[key] = _Known(
             run_id=run_id,
             progress=data["execution_meta"],
-            messages=frozenset(each.message_id for each in state.context),
+            messages=messages,
         )
         self._known.move_to_end(key)
         if len(self._known) > _REMEMBERED:
@@ -195,7 +216,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     def _thread_is_gone(self, config: dict[str, Any]) -> None:
         known = self._known.get(_key(config))
         if known is not None:
-            self._known[_key(config)] = _Known(known.run_id, {}, frozenset(), is_deleted=True)
+            self._known[_key(config)] = _Known(known.run_id, {}, {}, is_deleted=True)
 
     def _check_not_deleted(self, config: dict[str, Any]) -> None:
         """That the run is not one whose thread was deleted under it: it must not bring the thread back."""
@@ -239,7 +260,8 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
         """Record durably what the tool call gave, so that it is not run again after a crash."""
         entry = {tool_call_id: ledger.packed(result)}
-        await self.store.aupdate_state(_address(config) | ledger.namespace(tool_call_id), set=entry)
+        place = _address(config) | ledger.namespace(tool_call_id)
+        await save_cleaned(lambda value: self.store.aupdate_state(place, set=value), entry)
         return True
 
     # -- Messages
@@ -248,7 +270,8 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         self, config: dict[str, Any], messages: list[Message], metadata: dict[str, Any] | None = None
     ) -> bool:
         """Add messages at the end of the record, all or none; one with a known id replaces that one in its place."""
-        await self.store.aput_messages(_address(config), [recorded(message) for message in messages], metadata)
+        records = [recorded(message) for message in messages]
+        await save_cleaned(lambda value: self.store.aput_messages(_address(config), value, metadata), records)
         return True
 
     async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
@@ -281,20 +304,20 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         """Describe the thread. Its owner is the config's user, whoever `thread_info` names."""
         address = _address(config)
         known = await self.store.aget_thread(address)
-        described = Thread(
+        info = Thread(
             thread_id=address["thread_id"],
             thread_name=thread_info.thread_name,
             tags=known.tags if known is not None else (),
             metadata=thread_info.metadata or {},
             run_id=thread_info.run_id,
         )
-        await self.store.aput_thread(address, described)
+        await self.store.aput_thread(address, info)
         return True
 
     async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
         """The thread's description, or `None`."""
         thread = await self.store.aget_thread(_address(config))
-        return None if thread is None else _described(thread)
+        return None if thread is None else described(thread)
 
     async def alist_threads(
         self,
@@ -305,7 +328,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     ) -> list[ThreadInfo]:
         """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
         user = {"user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID)}
-        return [_described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
+        return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
     async def aclean_thread(self, config: dict[str, Any]) -> bool:
         """Remove the thread with everything: states, messages, results of tools, description, stop request."""
@@ -372,14 +395,3 @@ def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
     """
     last = state.context[-1] if state.context else None
     return state.is_running() and metadata.get("saved") == "after" and last is not None and last.role == "tool"
-
-
-def _described(thread: Thread) -> ThreadInfo:
-    return ThreadInfo(
-        thread_id=thread.thread_id,
-        thread_name=thread.thread_name,
-        user_id=thread.user_id,
-        metadata=dict(thread.metadata),
-        updated_at=thread.updated_at,
-        run_id=thread.run_id,
-    )

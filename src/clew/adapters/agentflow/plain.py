@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from clew.adapters.agentflow.framework import Message, TextBlock
+from clew.adapters.agentflow.framework import Message, TextBlock, ThreadInfo
 from clew.model.message import Message as Record
+from clew.model.thread import ThreadInfo as Thread
 
 OWN: Final = "clew.agentflow"
 """In a message's metadata: what Agentflow's message has and the record has no place for."""
@@ -87,6 +88,18 @@ def restored(record: Record) -> Message:
             metadata=dict(record.metadata),
             timestamp=record.created_at.timestamp(),
         )
+
+
+def described(thread: Thread) -> ThreadInfo:
+    """What Agentflow has a place for of a thread's description."""
+    return ThreadInfo(
+        thread_id=thread.thread_id,
+        thread_name=thread.thread_name,
+        user_id=thread.user_id,
+        metadata=dict(thread.metadata),
+        updated_at=thread.updated_at,
+        run_id=thread.run_id,
+    )
 
 
 def _fields(record: Record) -> dict[str, Any]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, NamedTuple, Self
 
 from llmfy import Content, ContentType, Message, Role
 from llmfy.flow_engine.checkpointer.base_checkpointer import BaseCheckpointer as TheirCheckpointer
 from llmfy.flow_engine.checkpointer.base_checkpointer import Checkpoint as TheirCheckpoint
+from llmfy.flow_engine.checkpointer.base_checkpointer import CheckpointMetadata as TheirMetadata
 from llmfy.llmfy_core.messages.tool_call import ToolCall
 
-from clew.adapters.llmfy.messages import Record
+from clew.adapters.llmfy.messages import fingerprints, recorded, unsaid
 from clew.adapters.llmfy.metadata import LLMFY, field_of, their_metadata, told_by
+from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
 from clew.codec.registry import register
 from clew.errors import ConfigError
@@ -28,8 +31,12 @@ from clew.model.thread import ThreadInfo
 for _cls in (Role, ContentType, Content, ToolCall, Message):
     register(_cls, name=f"llmfy.{_cls.__name__}")
 
-_NONE: Final = ""
-"""Stands for the checkpoint of a session that had none yet."""
+
+class _Base(NamedTuple):
+    """What a run goes on from: a checkpoint, or `None` if the session had none yet, and what its messages say."""
+
+    checkpoint_id: str | None
+    said: Sequence[bytes]
 
 
 class ClewCheckpointer(TheirCheckpointer):
@@ -61,40 +68,46 @@ class ClewCheckpointer(TheirCheckpointer):
         self.user_id = user_id
         self._field = messages
         self._on_conflict: OnConflict = on_conflict
-        self._record = Record()
         # What the run of this task started from, by session. The dict is shared with the tasks that the run starts.
-        self._bases: ContextVar[dict[str, str]] = ContextVar("clew_llmfy_bases")
+        self._bases: ContextVar[dict[str, _Base]] = ContextVar("clew_llmfy_bases")
 
     async def save(self, checkpoint: TheirCheckpoint) -> None:
         """Save a checkpoint as the session's latest. An id that was saved before is replaced in its place."""
-        told = told_by(checkpoint.metadata)
-        session_id, checkpoint_id = checkpoint.metadata.session_id, checkpoint.metadata.checkpoint_id
-        said = checkpoint.state.get(self._field) if self._field is not None else None
+        await save_cleaned(partial(self._save, checkpoint.metadata), checkpoint.state)
+
+    async def _save(self, metadata: TheirMetadata, state: dict[str, Any]) -> None:
+        told = told_by(metadata)
+        session_id, checkpoint_id = metadata.session_id, metadata.checkpoint_id
         bases = self._bases.get({})
         base = bases.get(session_id)
+        said = self._messages(state)
+        now = fingerprints(said)
+        before = base.said if base is not None else await self._said_last(session_id)
         await self.checkpointer.aput_checkpoint(
-            {**self._config(session_id, base or None), "run_id": told.get("run_id") or None},
-            checkpoint.state,
-            messages=self._record.new(session_id, said),
+            {
+                **self._config(session_id, base.checkpoint_id if base is not None else None),
+                "run_id": told.get("run_id") or None,
+            },
+            state,
+            messages=recorded(said, unsaid(before, now)),
             node_name=field_of(told, "node"),
             step=field_of(told, "step"),
             metadata={LLMFY: told},
             on_conflict=self._on_conflict,
             new_id=checkpoint_id,
-            parent=None if base == _NONE else HEAD,
+            parent=None if base is not None and base.checkpoint_id is None else HEAD,
         )
-        self._record.note(session_id, said)
         if base is not None:
-            bases[session_id] = checkpoint_id
+            bases[session_id] = _Base(checkpoint_id, now)
 
     async def load(self, session_id: str, checkpoint_id: str | None = None) -> TheirCheckpoint | None:
         """The session's latest checkpoint, or the one with the id; `None` if there is none, or it is of another session."""
         found = await self.checkpointer.aget_checkpoint(self._config(session_id, checkpoint_id or None))
         if not checkpoint_id:
-            started = found.checkpoint_id if found is not None else _NONE
-            self._bases.set({**self._bases.get({}), session_id: started})
-            if found is not None and self._field is not None and isinstance(found.state, dict):
-                self._record.note(session_id, found.state.get(self._field))
+            base = _Base(None, ())
+            if found is not None:
+                base = _Base(found.checkpoint_id, fingerprints(self._messages(found.state)))
+            self._bases.set({**self._bases.get({}), session_id: base})
         return _theirs(found) if found is not None else None
 
     async def list(self, session_id: str, limit: int | None = 10) -> builtins.list[TheirCheckpoint]:
@@ -107,14 +120,12 @@ class ClewCheckpointer(TheirCheckpointer):
             await self.checkpointer.adelete_checkpoint(self._config(session_id, checkpoint_id))
         else:
             await self.checkpointer.adelete_thread(self._config(session_id))
-            self._record.forget(session_id)
         self._bases.get({}).pop(session_id, None)
 
     async def clear_all(self) -> None:
         """Remove all sessions of llmfy's that are this checkpointer's user's; other threads of the store stay."""
         for thread in _sessions(await self.checkpointer.alist_threads({"user_id": self.user_id}, limit=None)):
             await self.checkpointer.adelete_thread({"thread_id": thread.thread_id, "user_id": self.user_id})
-        self._record.forget()
         self._bases.set({})
 
     async def aget_stats(self) -> dict[str, Any]:
@@ -137,6 +148,16 @@ class ClewCheckpointer(TheirCheckpointer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _messages(self, state: Any) -> Any:
+        return state.get(self._field) if self._field is not None and isinstance(state, dict) else None
+
+    async def _said_last(self, session_id: str) -> builtins.list[bytes]:
+        """What the messages of the latest checkpoint say, for a save that no run makes: the engine loads before it saves."""
+        if self._field is None:
+            return []
+        found = await self.checkpointer.aget_checkpoint(self._config(session_id))
+        return fingerprints(self._messages(found.state)) if found is not None else []
 
     def _config(self, session_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
         return {"thread_id": session_id, "user_id": self.user_id, "checkpoint_id": checkpoint_id}

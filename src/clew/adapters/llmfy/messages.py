@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any, Final
 
+from clew.adapters.fingerprint import fingerprint
 from clew.clock import SYSTEM_CLOCK
+from clew.ids import new_id
 from clew.model.message import Message
 
 _TOLD: Final = ("name", "tool_call_id", "request_call_id")
-_SESSIONS: Final = 1000
-"""Of how many sessions this process remembers what is recorded; of others, all is written again in its place."""
 
 
-class Record:
-    """What of each session's messages is in the conversation record already."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, frozenset[bytes]] = OrderedDict()
-
-    def new(self, session_id: str, messages: Any) -> list[Message]:
-        """Those of `messages` that are not recorded like this."""
-        if not isinstance(messages, list):
-            return []
-        known = self._known.get(session_id, frozenset())
-        fresh = [(at, item) for at, item in enumerate(messages) if _fingerprint(item) not in known]
-        return [message for at, item in fresh if (message := _message(item, at)) is not None]
-
-    def note(self, session_id: str, messages: Any) -> None:
-        """Remember that `messages` are recorded."""
-        if isinstance(messages, list):
-            self._known.pop(session_id, None)
-            self._known[session_id] = frozenset(map(_fingerprint, messages))
-            while len(self._known) > _SESSIONS:
-                self._known.popitem(last=False)
-
-    def forget(self, session_id: str | None = None) -> None:
-        """Forget a session that was deleted, or all."""
-        if session_id is None:
-            self._known.clear()
-        else:
-            self._known.pop(session_id, None)
+def fingerprints(messages: Any) -> list[bytes]:
+    """What tells each of a state's messages from others; empty if it has no list of them."""
+    return list(map(fingerprint, messages)) if isinstance(messages, list) else []
 
 
-def _fingerprint(item: Any) -> bytes:
-    # It has the id and the text in it, and an edit changes it. What tools return is hostile: no two may be made to look alike.
-    return blake2b(repr(item).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def unsaid(before: Sequence[Any], now: Sequence[Any]) -> list[int]:
+    """The places in `now` of what does not follow in `before`, in its order: of what is new.
+
+    So a list that grew, one of which the beginning was cut off or summed up, and one that was edited give only what was added,
+    though the same be said many times.
+    """
+    new, at = [], 0
+    for place, each in enumerate(now):
+        try:
+            at = before.index(each, at) + 1
+        except ValueError:
+            new.append(place)
+    return new
 
 
-def _message(item: Any, at: int) -> Message | None:
+def recorded(messages: Any, places: Sequence[int]) -> list[Message]:
+    """Those of a state's `messages` that are at `places`, as entries of the conversation record."""
+    return [message for at in places if (message := _message(messages[at])) is not None]
+
+
+def _message(item: Any) -> Message | None:
     """`item` as an entry of the conversation record; `None` if it is no message."""
     said = _fields(item)
     role = said.get("role")
@@ -65,8 +53,8 @@ def _message(item: Any, at: int) -> Message | None:
     else:
         content = str(content)
     return Message(
-        # llmfy gives every message an id; a dict of the user's may have only its place.
-        message_id=str(said.get("id") or f"llmfy-{at}"),
+        # llmfy gives every message an id. A dict without one gets a new one: several runs at once may say the same.
+        message_id=str(said.get("id") or new_id()),
         role=str(role),
         content=content,
         tool_calls=tuple(_fields(each) or each for each in said.get("tool_calls") or ()),

@@ -13,8 +13,9 @@ from agents.memory.session_settings import coerce_session_settings
 from agents.tracing import get_current_trace
 
 from clew.adapters.openai_agents.items import is_user_message, item_of, message_of
+from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
-from clew.errors import ConfigError, ConflictError, CorruptRecordError, LeaseError
+from clew.errors import ConfigError, ConflictError, CorruptRecordError, LeaseError, ThreadDeletedError
 from clew.factory import connect
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
@@ -29,6 +30,8 @@ ITEMS: Final = "items"
 """The field of the state that holds the session's items."""
 MESSAGE_IDS: Final = "message_ids"
 """The field that says under which id each item is in the conversation record; `None` for one that is not."""
+_WRITES: Final = frozenset({"add_items", "pop_item", "fork", "compaction"})
+"""What sessions name their checkpoints after."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +70,8 @@ class ClewSession:
         self._record_messages = record_messages
         self._owns_checkpointer = not isinstance(checkpointer, BaseCheckpointer)
         self._checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
+        self._is_known_session = False
+        """Whether the thread was looked at, and was a session's or nobody's."""
 
     @property
     def checkpointer(self) -> BaseCheckpointer:
@@ -98,15 +103,24 @@ class ClewSession:
         return cast("list[TResponseInputItem]", latest)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items at the end, all or none, whoever else adds at the same time. The cost is theirs, however many there are."""
+        """Add items at the end, all or none, whoever else adds at the same time. The cost is theirs, however many there are.
+
+        Raises ThreadDeletedError if somebody cleared the session since it was read, ConfigError if the thread holds none.
+        """
         added = [_checked(item, at) for at, item in enumerate(items)]
         if not added:
             return
         try:
-            await self._append(added)
+            await save_cleaned(self._append, added)
         except CorruptRecordError as error:
             await self._mend(error)
-            await self._append(added)
+            await save_cleaned(self._append, added)
+        except ThreadDeletedError as error:
+            raise ThreadDeletedError(
+                f"session {self.session_id!r} was cleared after this process last read it; to begin it anew, "
+                f"read it first: get_items()",
+                thread_id=self.session_id,
+            ) from error
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the latest item away and return it; `None` if there is none. Of several callers, each gets another one."""
@@ -200,6 +214,8 @@ class ClewSession:
         await self.aclose()
 
     async def _append(self, items: Sequence[dict[str, Any]]) -> None:
+        if not self._is_known_session:
+            await self._look_at_thread()
         ids = self._new_ids(items)
         await self._checkpointer.aupdate_state(
             self._config_to_write(),
@@ -207,6 +223,13 @@ class ClewSession:
             messages=_messages_of(items, ids),
             node_name="add_items",
         )
+
+    async def _look_at_thread(self) -> None:
+        """That nothing else is in the thread. What a session wrote last is known by its name, without the state."""
+        heads = await self._checkpointer.alist_checkpoints(self.config, limit=1)
+        if heads and heads[0].node_name not in _WRITES:
+            self._items(await self._checkpointer.aget_checkpoint(self.config))
+        self._is_known_session = True
 
     async def _mend(self, error: CorruptRecordError) -> None:
         """Repair the session before a write, if it has the record that this takes."""
@@ -221,11 +244,13 @@ class ClewSession:
         return {**self.config, "run_id": run_id}
 
     def _items(self, checkpoint: Checkpoint | None) -> list[dict[str, Any]]:
-        if checkpoint is None:
-            return []
-        items = checkpoint.state.get(ITEMS, []) if isinstance(checkpoint.state, dict) else None
+        state = checkpoint.state if checkpoint is not None else {}
+        items = state.get(ITEMS, None if state else []) if isinstance(state, dict) else None
         if not isinstance(items, list):
-            raise ConfigError(f"thread {self.session_id!r} holds no session: its state has no list of {ITEMS!r}")
+            raise ConfigError(
+                f"thread {self.session_id!r} holds no session: its state has no list of {ITEMS!r}; take another session_id"
+            )
+        self._is_known_session = True
         return items
 
     def _length_before(self, turn: int, items: Sequence[Mapping[str, Any]]) -> int:
@@ -247,17 +272,20 @@ class ClewSession:
         Raises ConflictError if `checkpoint` is not the head any more.
         """
         items, ids = checkpoint.state.get(ITEMS, []), checkpoint.state.get(MESSAGE_IDS, [])
-        new = [_checked(item, at) for at, item in enumerate(added)]
-        new_ids = self._new_ids(new)
         left = set(ids[kept])
-        await self._checkpointer.aput_checkpoint(
-            {**self._config_to_write(), "checkpoint_id": checkpoint.checkpoint_id},
-            {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: ids[kept] + new_ids},
-            messages=_messages_of(new, new_ids),
-            remove_messages=[key for key in ids if key is not None and key not in left],
-            node_name=node_name,
-            on_conflict="reject",
-        )
+
+        async def save(new: list[dict[str, Any]]) -> None:
+            new_ids = self._new_ids(new)
+            await self._checkpointer.aput_checkpoint(
+                {**self._config_to_write(), "checkpoint_id": checkpoint.checkpoint_id},
+                {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: ids[kept] + new_ids},
+                messages=_messages_of(new, new_ids),
+                remove_messages=[key for key in ids if key is not None and key not in left],
+                node_name=node_name,
+                on_conflict="reject",
+            )
+
+        await save_cleaned(save, [_checked(item, at) for at, item in enumerate(added)])
 
     def _new_ids(self, items: Sequence[Any]) -> list[str | None]:
         return [new_id() if self._record_messages else None for _ in items]
