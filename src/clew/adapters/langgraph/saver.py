@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.langgraph.addresses import clew_config, inner_id, of_everybody, outer_id, runnable_config
+from clew.adapters.langgraph.addresses import Addresses, inner_id, of_everybody, outer_id
 from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump, new_elements
 from clew.adapters.langgraph.keeping import Change, Kept, changed
 from clew.adapters.langgraph.layout import (
@@ -46,6 +46,7 @@ from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict
 from clew.model.config import ANY_USER
 from clew.model.message import Message
+from clew.model.thread import ThreadInfo
 
 WRITE: Final = "write:"
 """Begins the keys of the attachments that are pending writes."""
@@ -61,6 +62,7 @@ class ClewSaver(Removing):
     Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every thread is an ordinary Clew
     thread, owned by `configurable["user_id"]` if there is one.
 
+    - `owner_key`: the configurable that names the owner; `None` if none does, and threads belong to nobody.
     - `allow`: classes (or pairs of module and name) that values may come back as, beside LangGraph's and LangChain's own.
       Others come back as their plain data: what is stored never names code to import.
     - `messages`: the channel whose messages go into the conversation record too, with the same commit; `None` for none.
@@ -73,6 +75,7 @@ class ClewSaver(Removing):
         self,
         checkpointer: BaseCheckpointer | str | None = None,
         *,
+        owner_key: str | None = "user_id",
         allow: Allowed = (),
         messages: str | None = "messages",
         on_conflict: OnConflict = "branch",
@@ -80,11 +83,17 @@ class ClewSaver(Removing):
     ) -> None:
         if on_conflict not in ("branch", "reject"):
             raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        self._addresses = Addresses(owner_key)
         super().__init__(checkpointer, serde=serde or strict_serializer(allow))
         self._channel = messages
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()
         self._packer = Packer(self.checkpointer._codec.registry)
+
+    @property
+    def owner_key(self) -> str | None:
+        """The configurable that names the owner of a thread."""
+        return self._addresses.owner_key
 
     # --- Saving
 
@@ -97,7 +106,7 @@ class ClewSaver(Removing):
     ) -> RunnableConfig:
         """Save a checkpoint as a child of the one that `config` names."""
         told = get_checkpoint_metadata(config, metadata)
-        target = clew_config(config, run_id=_text_or_none(told.get("run_id")))
+        target = self._addresses.clew_config(config, run_id=_text_or_none(told.get("run_id")))
         thread_id, namespace, parent_id = target["thread_id"], target["checkpoint_ns"], target["checkpoint_id"]
         # A channel without a version is one that LangGraph has dropped.
         values = {
@@ -116,11 +125,12 @@ class ClewSaver(Removing):
         found = changes(known, values, new_versions, self._stored)
         doubtful = found.surprising
         change = self._change(found, book_of(checkpoint), known)
-        saved = await self._update(target, known, found, change, values, described) if known is not None else None
-        if saved is None:
-            found = changes(None, values, new_versions, self._stored)
-            change = self._change(found, book_of(checkpoint), None)
-            saved = await self._put_whole(target, found, change, values, described)
+        with self._addresses.naming_the_owner():
+            saved = await self._update(target, known, found, change, values, described) if known is not None else None
+            if saved is None:
+                found = changes(None, values, new_versions, self._stored)
+                change = self._change(found, book_of(checkpoint), None)
+                saved = await self._put_whole(target, found, change, values, described)
         self._memory.put(
             key,
             Known(
@@ -132,7 +142,8 @@ class ClewSaver(Removing):
                 doubtful=doubtful,
             ),
         )
-        return runnable_config(thread_id, namespace, checkpoint["id"])
+        owner = self._addresses.owner_of(config)
+        return self._addresses.runnable_config(thread_id, namespace, checkpoint["id"], owner=owner)
 
     def _change(self, found: Changes, book: dict[str, Any], known: Known | None) -> Change:
         """What was `found` to have changed, as fields, and what is kept of the state that it makes."""
@@ -223,7 +234,8 @@ class ClewSaver(Removing):
             f"{WRITE}{index}:{task_id}": [path, channel, stored(value, self.serde, channel)]
             for index, task_id, path, channel, value in writes
         }
-        await self.checkpointer.aput_attachments(clew_config(config), attachments, keep=keep)
+        with self._addresses.naming_the_owner():
+            await self.checkpointer.aput_attachments(self._addresses.clew_config(config), attachments, keep=keep)
 
     def put_indexed_writes(self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]]) -> None:
         """Sync twin of `aput_indexed_writes`."""
@@ -233,7 +245,7 @@ class ClewSaver(Removing):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, or the head of its thread and namespace."""
-        source = clew_config(config)
+        source = self._addresses.clew_config(config)
         key = source["thread_id"], source["checkpoint_ns"]
         known = self._memory.last(key)
         kept = known.kept if known is not None else None
@@ -246,7 +258,8 @@ class ClewSaver(Removing):
         else:
             kept = None
         # What LangGraph puts next is mostly a child of this one.
-        made = await self._tuple(found, source, started="checkpoint" if source["checkpoint_id"] else "head")
+        started = "checkpoint" if source["checkpoint_id"] else "head"
+        made = await self._tuple(found, source, self._addresses.owner_of(config), started)
         before = self._memory.get(key, found.checkpoint_id)
         if is_layout(found.state) and (kept is None or before is None or before.doubtful):
             values = made.checkpoint["channel_values"]
@@ -273,12 +286,12 @@ class ClewSaver(Removing):
         threads. Nothing is held while the caller pauses."""
         left = limit
         if config is None:
-            sources = [of_everybody(each.thread_id) async for each in self._threads()]
+            sources = [(of_everybody(each.thread_id), each.user_id) async for each in self._threads()]
         else:
-            sources = [clew_config(config)]
-        for source in sources:
+            sources = [(self._addresses.clew_config(config), self._addresses.owner_of(config))]
+        for source, owner in sources:
             async for found in self._history(config, source, filter, before, left):
-                yield await self._tuple(found, source)
+                yield await self._tuple(found, source, owner)
                 if left is not None:
                     left -= 1
 
@@ -317,24 +330,28 @@ class ClewSaver(Removing):
                 return
             mark = page[-1].checkpoint_id
 
-    async def _threads(self) -> AsyncIterator[Any]:
+    async def _threads(self) -> AsyncIterator[ThreadInfo]:
         offset = 0
         while page := await self.checkpointer.alist_threads({"user_id": ANY_USER}, offset=offset, limit=500):
             for each in page:
                 yield each
             offset += len(page)
 
-    async def _tuple(self, found: Checkpoint, source: dict[str, Any], started: str | None = None) -> CheckpointTuple:
+    async def _tuple(
+        self, found: Checkpoint, source: dict[str, Any], owner: Any, started: str | None = None
+    ) -> CheckpointTuple:
         described = found.metadata
         thread_id, namespace = described.thread_id, described.namespace
         writes = await self._writes({**source, "checkpoint_id": found.checkpoint_id, "checkpoint_ns": namespace})
         marked = {STARTED: started} if started and self._on_conflict == "reject" else {}
         return CheckpointTuple(
-            config=runnable_config(thread_id, namespace, found.checkpoint_id, **marked),
+            config=self._addresses.runnable_config(thread_id, namespace, found.checkpoint_id, owner=owner, **marked),
             checkpoint=graph_checkpoint(found, self.serde),
             metadata=graph_metadata(found, self.serde),
             parent_config=(
-                runnable_config(thread_id, namespace, described.parent_id) if described.parent_id is not None else None
+                self._addresses.runnable_config(thread_id, namespace, described.parent_id, owner=owner)
+                if described.parent_id is not None
+                else None
             ),
             pending_writes=writes,
         )
@@ -356,7 +373,7 @@ class ClewSaver(Removing):
         """For each channel what was written to it since its last stored value, up to the checkpoint that `config` names."""
         histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         waiting = set(channels)
-        source = clew_config(config)
+        source = self._addresses.clew_config(config)
         found = await self.checkpointer.aget_checkpoint(source) if waiting else None
         while found is not None and waiting and found.metadata.parent_id is not None:
             source = {**source, "checkpoint_id": found.metadata.parent_id}
