@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
 
+from clew.adapters.langgraph.ids import outer_id
 from clew.errors import ConfigError, PermissionDeniedError
 from clew.model.config import ANY_USER, AnyUser, User
-
-_HEX: Final = re.compile(r"[0-9a-fA-F-]+")
-_SPELLED: Final = "c1e4c1e4-"
-"""Begins the spelling of an id that is not hexadecimal: of a thread that was forked, or begun without LangGraph."""
-
-
-def outer_id(checkpoint_id: str) -> str:
-    """The id for LangGraph, which computes with its hexadecimal digits."""
-    if _HEX.fullmatch(checkpoint_id) and len(checkpoint_id.replace("-", "")) % 2 == 0:
-        return checkpoint_id
-    return _SPELLED + checkpoint_id.encode().hex()
-
-
-def inner_id(checkpoint_id: str) -> str:
-    """The id as it is stored."""
-    if not checkpoint_id.startswith(_SPELLED):
-        return checkpoint_id
-    return bytes.fromhex(checkpoint_id.removeprefix(_SPELLED)).decode()
 
 
 class OwnedId(str):
@@ -61,13 +43,13 @@ class Addresses:
             raise ConfigError(f"owner_key must be the name of a configurable, or None; got {self.owner_key!r:.60}")
 
     def clew_config(self, config: RunnableConfig, **more: Any) -> dict[str, Any]:
-        """Clew's config for what LangGraph's names; a number or a UUID stands for its text."""
+        """Clew's config for what LangGraph's names, but for the checkpoint's id, which is LangGraph's still; a number or a
+        UUID stands for its text."""
         given: Mapping[str, Any] = config.get("configurable", {})
-        checkpoint_id = given.get("checkpoint_id")
         return {
             "thread_id": str.__str__(str(given["thread_id"])),
             "user_id": _user(self._owner(given)),
-            "checkpoint_id": inner_id(checkpoint_id) if checkpoint_id else None,
+            "checkpoint_id": given.get("checkpoint_id") or None,
             "checkpoint_ns": given.get("checkpoint_ns") or "",
             **more,
         }

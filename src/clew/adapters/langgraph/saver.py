@@ -21,8 +21,9 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.langgraph.addresses import Addresses, inner_id, of_everybody, outer_id
+from clew.adapters.langgraph.addresses import Addresses, of_everybody
 from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump, new_elements
+from clew.adapters.langgraph.ids import inner_id, outer_id, sort_key
 from clew.adapters.langgraph.keeping import Change, Kept, changed
 from clew.adapters.langgraph.layout import (
     BOOK,
@@ -95,6 +96,20 @@ class ClewSaver(Removing):
         """The configurable that names the owner of a thread."""
         return self._addresses.owner_key
 
+    async def _named(self, config: RunnableConfig, **more: Any) -> dict[str, Any]:
+        """Clew's config for what LangGraph's names."""
+        named = self._addresses.clew_config(config, **more)
+        checkpoint_id = named["checkpoint_id"]
+        return {**named, "checkpoint_id": await self._stored_id(named, checkpoint_id)} if checkpoint_id else named
+
+    async def _stored_id(self, where: dict[str, Any], outer: str) -> str:
+        """The stored id of the checkpoint that LangGraph calls `outer`, in the thread and namespace of `where`."""
+        known = inner_id(outer)
+        if known is not None:
+            return known
+        there = await self.checkpointer.alist_checkpoints({**where, "checkpoint_id": None}, limit=None)
+        return next((each.checkpoint_id for each in there if outer_id(each.checkpoint_id) == outer), outer)
+
     # --- Saving
 
     async def aput(
@@ -106,7 +121,7 @@ class ClewSaver(Removing):
     ) -> RunnableConfig:
         """Save a checkpoint as a child of the one that `config` names."""
         told = get_checkpoint_metadata(config, metadata)
-        target = self._addresses.clew_config(config, run_id=_text_or_none(told.get("run_id")))
+        target = await self._named(config, run_id=_text_or_none(told.get("run_id")))
         thread_id, namespace, parent_id = target["thread_id"], target["checkpoint_ns"], target["checkpoint_id"]
         # A channel without a version is one that LangGraph has dropped.
         values = {
@@ -118,7 +133,7 @@ class ClewSaver(Removing):
             "step": step if isinstance(step := told.get("step"), int) else None,
             "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
             "on_conflict": self._choice(config, parent_id),
-            "new_id": checkpoint["id"],
+            "new_id": await self._stored_id(target, checkpoint["id"]),
         }
         key = thread_id, namespace
         known = self._memory.get(key, parent_id)
@@ -134,7 +149,7 @@ class ClewSaver(Removing):
         self._memory.put(
             key,
             Known(
-                checkpoint_id=checkpoint["id"],
+                checkpoint_id=saved.checkpoint_id,
                 channels=frozenset(values),
                 dumps=found.dumps,
                 saved=saved,
@@ -143,7 +158,7 @@ class ClewSaver(Removing):
             ),
         )
         owner = self._addresses.owner_of(config)
-        return self._addresses.runnable_config(thread_id, namespace, checkpoint["id"], owner=owner)
+        return self._addresses.runnable_config(thread_id, namespace, saved.checkpoint_id, owner=owner)
 
     def _change(self, found: Changes, book: dict[str, Any], known: Known | None) -> Change:
         """What was `found` to have changed, as fields, and what is kept of the state that it makes."""
@@ -235,7 +250,7 @@ class ClewSaver(Removing):
             for index, task_id, path, channel, value in writes
         }
         with self._addresses.naming_the_owner():
-            await self.checkpointer.aput_attachments(self._addresses.clew_config(config), attachments, keep=keep)
+            await self.checkpointer.aput_attachments(await self._named(config), attachments, keep=keep)
 
     def put_indexed_writes(self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]]) -> None:
         """Sync twin of `aput_indexed_writes`."""
@@ -245,7 +260,7 @@ class ClewSaver(Removing):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, or the head of its thread and namespace."""
-        source = self._addresses.clew_config(config)
+        source = await self._named(config)
         key = source["thread_id"], source["checkpoint_ns"]
         known = self._memory.last(key)
         kept = known.kept if known is not None else None
@@ -288,7 +303,7 @@ class ClewSaver(Removing):
         if config is None:
             sources = [(of_everybody(each.thread_id), each.user_id) async for each in self._threads()]
         else:
-            sources = [(self._addresses.clew_config(config), self._addresses.owner_of(config))]
+            sources = [(await self._named(config), self._addresses.owner_of(config))]
         for source, owner in sources:
             async for found in self._history(config, source, filter, before, left):
                 yield await self._tuple(found, source, owner)
@@ -307,19 +322,22 @@ class ClewSaver(Removing):
         namespaces: Namespaces = "all" if given.get("checkpoint_ns") is None else "own"
         mark, older_than = None, None
         if before is not None and (before_id := before["configurable"].get("checkpoint_id")):
-            cursor = {**source, "checkpoint_id": inner_id(before_id)}
-            cursor["checkpoint_ns"] = before["configurable"].get("checkpoint_ns") or cursor.get("checkpoint_ns")
+            cursor = {
+                **source,
+                "checkpoint_ns": before["configurable"].get("checkpoint_ns") or source.get("checkpoint_ns"),
+            }
+            cursor["checkpoint_id"] = await self._stored_id(cursor, before_id)
             if await self.checkpointer.aexists(cursor):
                 mark = cursor["checkpoint_id"]
             else:
-                # One that is not there (any more) can still be compared with: LangGraph's ids grow with time.
+                # One that is not there (any more) can still be compared with: ids grow with time.
                 older_than = before_id
         wanted = source.get("checkpoint_id")
         while limit is None or limit > 0:
             size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
             page = await self.checkpointer.aget_history(source, size, before=mark, where=filter, namespaces=namespaces)
             for found in page:
-                if older_than is not None and outer_id(found.checkpoint_id) >= older_than:
+                if older_than is not None and sort_key(found.checkpoint_id, found.metadata.timestamp) >= older_than:
                     continue
                 if wanted is None or found.checkpoint_id == wanted:
                     yield found
@@ -373,7 +391,7 @@ class ClewSaver(Removing):
         """For each channel what was written to it since its last stored value, up to the checkpoint that `config` names."""
         histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         waiting = set(channels)
-        source = self._addresses.clew_config(config)
+        source = await self._named(config)
         found = await self.checkpointer.aget_checkpoint(source) if waiting else None
         while found is not None and waiting and found.metadata.parent_id is not None:
             source = {**source, "checkpoint_id": found.metadata.parent_id}
