@@ -1,4 +1,4 @@
-"""LangGraph computes with checkpoint ids: whatever a checkpoint is called, LangGraph gets a UUID for it and finds it by that."""
+"""LangGraph computes with checkpoint ids: whatever a checkpoint is called, it gets a UUID for it, and finds it by that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.types import StateUpdate
 
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph.ids import inner_id, outer_id, sort_key
+from clew.adapters.langgraph.ids import inner_id, outer_id, sort_key, sort_key_of
 from clew.ids import new_id
 from tests.adapters.langgraph.support import chat, config, say, texts
 
@@ -59,7 +59,14 @@ def test_ids_of_both_kinds_sort_by_time():
 
     own = str(uuid6())
     assert outer_id(at(milliseconds - 5000)) < own < outer_id(at(milliseconds + 5000))
-    assert sort_key("mine", now - timedelta(seconds=5)) < own < sort_key("mine", now + timedelta(seconds=5))
+    assert sort_key(outer_id(at(milliseconds - 1))) < sort_key(own) < sort_key(outer_id(at(milliseconds + 5000)))
+    later = now + timedelta(seconds=5)
+    assert (
+        sort_key_of("mine", now)
+        < sort_key(own)
+        < sort_key_of("mine", later)
+        < sort_key_of(at(milliseconds + 6000), now)
+    )
 
 
 @pytest.fixture

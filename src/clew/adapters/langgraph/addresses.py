@@ -68,10 +68,15 @@ class Addresses:
         self, thread_id: str, namespace: str, checkpoint_id: str, *, owner: Any = None, **more: Any
     ) -> RunnableConfig:
         """LangGraph's config of a checkpoint, with which the same `owner` finds it again."""
-        if self.owner_key is not None and owner is not None:
-            thread_id, more = OwnedId(thread_id, owner), {**more, self.owner_key: owner}
-        named = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": outer_id(checkpoint_id)}
-        return {"configurable": {**named, **more}}
+        configurable = self.thread_config(thread_id, owner)["configurable"]
+        named = {"checkpoint_ns": namespace, "checkpoint_id": outer_id(checkpoint_id)}
+        return {"configurable": {**configurable, **named, **more}}
+
+    def thread_config(self, thread_id: str, owner: Any) -> RunnableConfig:
+        """LangGraph's config of a thread."""
+        if self.owner_key is None or owner is None:
+            return {"configurable": {"thread_id": thread_id}}
+        return {"configurable": {"thread_id": OwnedId(thread_id, owner), self.owner_key: owner}}
 
     @contextmanager
     def naming_the_owner(self) -> Iterator[None]:

@@ -49,12 +49,19 @@ def inner_id(outer: str) -> str | None:
     return outer if rest or outer_id(found) != outer else found
 
 
-def sort_key(checkpoint_id: str, made: datetime) -> str:
-    """What compares with LangGraph's ids as the checkpoint's time does; `made` is needed where the id does not tell."""
+def sort_key(outer: str) -> str:
+    """What compares as the times do of which LangGraph's ids tell; a digest tells of none."""
+    named = _uuid(outer)
+    # In the midst of its time, an id has its version.
+    return f"{outer[:14]}6{outer[15:]}" if named is not None and _mark(named) is not None else outer
+
+
+def sort_key_of(checkpoint_id: str, made: datetime) -> str:
+    """The same of a checkpoint; where the id does not tell of its time, `made` does."""
     outer = outer_id(checkpoint_id)
     if inner_id(outer) is not None:
-        return outer
-    return _made(_DIGEST, (made - _EPOCH) // timedelta(microseconds=1) * 10, 0)
+        return sort_key(outer)
+    return sort_key(_made(_DIGEST, (made - _EPOCH) // timedelta(microseconds=1) * 10, 0))
 
 
 def _uuid(text: str) -> UUID | None:
