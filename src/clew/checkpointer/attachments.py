@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.later import Later
-from clew.checkpointer.records import message_records
 from clew.checkpointer.saving import damaged
 from clew.errors import ConfigError, CorruptRecordError
 from clew.model.config import Config, checked_text, read_config
-from clew.model.message import Message
 from clew.model.queries import AttachmentQuery
 from clew.model.records import AttachmentRecord
 
@@ -20,14 +18,9 @@ class AttachmentMethods(Later):
     """Methods of what is attached to checkpoints. It goes with its checkpoint in forks, copies and deletions."""
 
     async def aput_attachments(
-        self,
-        config: Config | str,
-        attachments: Mapping[str, Any],
-        *,
-        keep: bool = False,
-        messages: Sequence[Message | Mapping[str, Any]] = (),
+        self, config: Config | str, attachments: Mapping[str, Any], *, keep: bool = False
     ) -> None:
-        """Attach data to the checkpoint that the config's `checkpoint_id` names, by key, and record `messages`: all or none.
+        """Attach data to the checkpoint that the config's `checkpoint_id` names, by key, all or none.
 
         What is there under the same key is replaced, or with `keep` stays as it is. The checkpoint may come later.
         """
@@ -45,11 +38,9 @@ class AttachmentMethods(Later):
             )
             for key, data in attachments.items()
         )
-        said = message_records(self._codec, messages, None, address.run_id)
-        if records or said:
-            commit = self._plain_commit(address, attachments=records, keep_attachments=keep, messages=said)
-            size = sum([len(each.data) for each in records]) + sum([len(each.data) for each in said])
-            await self._apply_small(address, commit, size)
+        if records:
+            commit = self._plain_commit(address, attachments=records, keep_attachments=keep)
+            await self._apply_small(address, commit, sum(len(record.data) for record in records))
 
     async def alist_attachments(self, config: Config | str) -> dict[str, Any]:
         """What is attached to the head, or to the checkpoint that the config names, by key and in the order of the keys."""

@@ -1,16 +1,24 @@
-"""What of a thread belongs to a fork of it that begins at a checkpoint."""
+"""Forks with all that a graph needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from msgspec.structs import replace
 
+from clew.adapters.langgraph.deltas import Deltas
 from clew.adapters.langgraph.ids import outer_id
-from clew.errors import ConflictError
+from clew.adapters.langgraph.layout import graph_checkpoint
+from clew.adapters.langgraph.messages import id_of, is_message, moment_of, written
+from clew.adapters.langgraph.values import loaded
+from clew.errors import ConfigError, ConflictError
+from clew.ids import new_id
+from clew.model.checkpoint import Checkpoint
 from clew.model.records import CheckpointRecord
 from clew.storage.copying import Content
 
@@ -23,7 +31,7 @@ class Beginning:
     made: datetime
     """When, by the clock that messages have their times from."""
     messages: frozenset[str]
-    """The ids of those that its state holds: saving them again on another branch has given them another time."""
+    """The ids of those that its state is made of: saving them again on another branch has given them another time."""
 
 
 def whole(content: Content) -> Content:
@@ -70,3 +78,53 @@ def until(content: Content, beginning: Beginning, parents: Callable[[CheckpointR
 def no_such_checkpoint(thread_id: str, checkpoint_id: str) -> ConflictError:
     message = f"thread {thread_id!r}, to fork from, has no checkpoint {checkpoint_id!r}"
     return ConflictError(message, thread_id=thread_id, checkpoint_id=checkpoint_id)
+
+
+class Forking(Deltas):
+    """Begins threads with what others have."""
+
+    async def afork(self, config: RunnableConfig, thread_id: str | None = None) -> RunnableConfig:
+        """Begin a new thread with all that the graph needs to go on in it; returns its config.
+
+        It is a copy: all namespaces (subgraphs that wait, sub-agents with memory), ancestors, pending writes and messages, up
+        to the head, or up to the config's `checkpoint_id`. If the graph went on from there, the fork begins as the checkpoint
+        was when it was saved, as going back to it by its id does. Raises ConflictError if there is no such thread or
+        checkpoint, or if `thread_id` is taken.
+        """
+        source = await self._named(config)
+        checkpoint_id = source.pop("checkpoint_id")
+        if checkpoint_id is not None and source["checkpoint_ns"]:
+            raise ConfigError(
+                "a fork begins at a checkpoint of the graph itself, not of a subgraph: leave 'checkpoint_ns' out"
+            )
+        target = new_id() if thread_id is None else str(thread_id)
+        choose: Callable[[Content], Content] = whole
+        if checkpoint_id is not None:
+            begun = await self.checkpointer.aget_checkpoint({**source, "checkpoint_id": checkpoint_id})
+            if begun is None:
+                raise no_such_checkpoint(source["thread_id"], checkpoint_id)
+            choose = partial(until, beginning=await self._beginning(config, begun), parents=self._parents)
+        copied = await self.checkpointer._copy(source, target, choose)
+        return self._addresses.thread_config(copied["thread_id"], self._addresses.owner_of(config))
+
+    def fork(self, config: RunnableConfig, thread_id: str | None = None) -> RunnableConfig:
+        """Sync twin of `afork`."""
+        return self._run(self.afork(config, thread_id), "fork")
+
+    async def _beginning(self, config: RunnableConfig, begun: Checkpoint) -> Beginning:
+        checkpoint = graph_checkpoint(begun, self.serde)
+        values = checkpoint["channel_values"]
+        deltas = [channel for channel in checkpoint["channel_versions"] if channel not in values]
+        histories = await self.aget_delta_channel_history(config=config, channels=deltas)
+        held = [*values.values(), *(history.get("seed") for history in histories.values())]
+        held += [value for history in histories.values() for _, _, value in history["writes"]]
+        messages = [id_of(each) for value in held for each in written(value) if is_message(each)]
+        return Beginning(
+            checkpoint_id=begun.checkpoint_id,
+            made=moment_of(checkpoint) or begun.metadata.timestamp,
+            messages=frozenset(filter(None, messages)),
+        )
+
+    def _parents(self, record: CheckpointRecord) -> Any:
+        told = self.checkpointer._codec.unpack(record.metadata) if record.metadata else {}
+        return loaded(told.get("parents"), self.serde) or {}

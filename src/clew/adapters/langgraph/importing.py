@@ -127,7 +127,6 @@ def _put(
     if clock is not None:
         clock.shows = moment_of(found.checkpoint)
     here: Any = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id, **owner}
-    saver.meet(here, found.checkpoint)
     saver.put_indexed_writes({"configurable": here}, _writes(found, source.write_keys(place)))
     parent = found.parent_config["configurable"]["checkpoint_id"] if found.parent_config else None
     saver.put(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,8 +14,7 @@ from clew.model.message import Message
 
 _ROLES: Final = {"human": "user", "ai": "assistant"}
 _TOLD: Final = ("name", "tool_call_id", "status")
-_THREADS: Final = 1000
-"""Of how many threads this process remembers which messages of a delta channel are recorded."""
+_MISSING: Final = _DeltaSnapshot(None)
 
 
 def moment_of(checkpoint: Mapping[str, Any]) -> datetime | None:
@@ -66,47 +64,16 @@ def unsaid(before: Sequence[Any], now: Sequence[Any]) -> list[int]:
 
 
 def written(value: Any) -> list[Any]:
-    """The elements that a write to a delta channel brings."""
-    if isinstance(value, Overwrite):
+    """The elements of a channel's value, or of what is written to one."""
+    if isinstance(value, (Overwrite, _DeltaSnapshot)):
         value = value.value
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-class DeltaRecord:
-    """Which messages of delta channels this process has recorded, in threads where the channel of messages is one.
-
-    Those are saved by their writes; a checkpoint holds them now and then, all at once, and most are recorded by then.
-    """
-
-    def __init__(self) -> None:
-        self._threads: OrderedDict[str, set[str]] = OrderedDict()
-
-    def meet(self, thread_id: str, channel: str | None, checkpoint: Mapping[str, Any]) -> None:
-        """Note of what kind the channel of messages is."""
-        if channel is None or channel not in checkpoint["channel_versions"]:
-            return
-        value = checkpoint["channel_values"].get(channel, _DeltaSnapshot)
-        if value is _DeltaSnapshot or isinstance(value, _DeltaSnapshot):
-            self._threads.setdefault(thread_id, set())
-            self._threads.move_to_end(thread_id)
-            if len(self._threads) > _THREADS:
-                self._threads.popitem(last=False)
-        else:
-            self._threads.pop(thread_id, None)
-
-    def is_met(self, thread_id: str) -> bool:
-        return thread_id in self._threads
-
-    def new(self, thread_id: str, messages: Iterable[Any]) -> list[tuple[int, Any]]:
-        """Those that are not known to be recorded, with their places."""
-        known = self._threads.get(thread_id, set())
-        return [(at, each) for at, each in enumerate(messages) if id_of(each) not in known]
-
-    def note(self, thread_id: str, messages: Iterable[Message]) -> None:
-        """Note that these are recorded."""
-        known = self._threads.get(thread_id)
-        if known is not None:
-            known.update(each.message_id for each in messages)
+def is_delta(channel: str, checkpoint: Mapping[str, Any]) -> bool:
+    """Whether `channel` is a delta channel: its value is not in every checkpoint."""
+    values = checkpoint["channel_values"]
+    return channel in checkpoint["channel_versions"] and isinstance(values.get(channel, _MISSING), _DeltaSnapshot)
 
 
 def _message(item: Any, message_id: str, when: datetime) -> Message:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langgraph.checkpoint.base import ChannelVersions
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from clew.adapters.langgraph.changes import Changes, Known, new_places
-from clew.adapters.langgraph.deltas import Deltas
+from clew.adapters.langgraph.forking import Forking
 from clew.adapters.langgraph.layout import graph_checkpoint
-from clew.adapters.langgraph.messages import DeltaRecord, id_of, is_message, moment_of, recorded, unsaid, written
+from clew.adapters.langgraph.messages import (
+    id_of,
+    is_delta,
+    is_message,
+    moment_of,
+    recorded,
+    unsaid,
+    written,
+)
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import SYSTEM_CLOCK
 from clew.model.message import Message
 
 
-class Recording(Deltas):
+class Recording(Forking):
     """Finds what is new in the channel of messages."""
 
     def __init__(
@@ -31,27 +39,27 @@ class Recording(Deltas):
     ) -> None:
         super().__init__(checkpointer, serde=serde, owner_key=owner_key)
         self._channel = messages
-        self._delta_record = DeltaRecord()
-
-    def meet(self, target: Mapping[str, Any], checkpoint: Mapping[str, Any]) -> None:
-        """Note of what kind the channel of messages is in the thread that `target` names."""
-        self._delta_record.meet(target["thread_id"], self._channel_of(target["checkpoint_ns"]), checkpoint)
 
     def _channel_of(self, namespace: str) -> str | None:
         """The channel whose messages are recorded. A subgraph's are its own affair: what it says to others comes up anyway."""
         return None if namespace else self._channel
 
     async def _said(
-        self, target: dict[str, Any], known: Known | None, found: Changes, checkpoint: GraphCheckpoint
+        self,
+        target: dict[str, Any],
+        known: Known | None,
+        found: Changes,
+        checkpoint: GraphCheckpoint,
+        new_versions: ChannelVersions,
     ) -> list[Message]:
         """What is new in the conversation."""
         channel = self._channel_of(target["checkpoint_ns"])
-        value = checkpoint["channel_values"].get(channel) if channel in checkpoint["channel_versions"] else None
-        if channel is None or channel not in {*found.set, *found.append}:
+        if channel is None or channel not in checkpoint["channel_versions"]:
             return []
-        if isinstance(value, _DeltaSnapshot):
-            new = self._delta_record.new(target["thread_id"], written(value.value))
-        elif type(value) is list:
+        value = checkpoint["channel_values"].get(channel)
+        if is_delta(channel, checkpoint):
+            new = await self._said_since(target, channel, value) if channel in new_versions else []
+        elif type(value) is list and (channel in found.set or channel in found.append):
             places = new_places(known, found, channel, value)
             if places is None:
                 places = await self._places_beside_the_parent(target, channel, value)
@@ -59,6 +67,20 @@ class Recording(Deltas):
         else:
             return []
         return recorded(new, checkpoint["id"], moment_of(checkpoint) or SYSTEM_CLOCK.now())
+
+    async def _said_since(self, target: dict[str, Any], channel: str, value: Any) -> list[tuple[int, Any]]:
+        """What was said in a delta channel since the parent, which no checkpoint holds but now and then.
+
+        LangGraph saves a checkpoint after the writes that it takes in.
+        """
+        if isinstance(value, _DeltaSnapshot):
+            # Some of it may not be in any write, such as the first question after going back; most is recorded already.
+            there = {each.message_id for each in await self.checkpointer.alist_messages(target, limit=None)}
+            return [(at, each) for at, each in enumerate(written(value)) if id_of(each) not in there]
+        if target["checkpoint_id"] is None:
+            return []
+        writes = [each for _, name, wrote in await self._writes(target) if name == channel for each in written(wrote)]
+        return list(enumerate(writes))
 
     async def _places_beside_the_parent(self, target: dict[str, Any], channel: str, value: list[Any]) -> list[int]:
         """The places of what is new in a list of whose parent nothing is known here.
@@ -70,16 +92,3 @@ class Recording(Deltas):
         parent = await self.checkpointer.aget_checkpoint(target)
         before = graph_checkpoint(parent, self.serde)["channel_values"].get(channel) if parent is not None else None
         return unsaid(before if isinstance(before, list) else [], value)
-
-    def _written(self, target: dict[str, Any], writes: Sequence[tuple[int, str, str, str, Any]]) -> list[Message]:
-        """What is said in writes to a delta channel: no checkpoint holds it, but now and then."""
-        recorded_channel = self._channel_of(target["checkpoint_ns"])
-        if recorded_channel is None or not self._delta_record.is_met(target["thread_id"]):
-            return []
-        now = self.checkpointer._clock.now()
-        return [
-            message
-            for index, task_id, _, channel, value in writes
-            if channel == recorded_channel
-            for message in recorded(enumerate(written(value)), f"{target['checkpoint_id']}-{task_id}-{index}", now)
-        ]

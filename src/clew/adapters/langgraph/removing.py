@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.serde.types import _DeltaSnapshot
-
 from clew.adapters.langgraph.addresses import of_everybody
-from clew.adapters.langgraph.forking import Beginning, no_such_checkpoint, until, whole
 from clew.adapters.langgraph.layout import graph_checkpoint
 from clew.adapters.langgraph.loading import Loading
-from clew.adapters.langgraph.messages import id_of, is_message, moment_of, written
-from clew.adapters.langgraph.values import loaded
 from clew.errors import ConfigError
-from clew.ids import new_id
-from clew.model.checkpoint import Checkpoint
-from clew.model.records import CheckpointRecord
 from clew.model.retention import RetentionPolicy
-from clew.storage.copying import Content
 
 
 class Removing(Loading):
@@ -37,47 +26,6 @@ class Removing(Loading):
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes to a new thread, which belongs to the owner of the first."""
         await self.checkpointer.acopy_thread(of_everybody(source_thread_id), str(target_thread_id))
-
-    async def afork(self, config: RunnableConfig, thread_id: str | None = None) -> RunnableConfig:
-        """Begin a new thread with all that the graph needs to go on in it; returns its config.
-
-        It is a copy: all namespaces (subgraphs that wait, sub-agents with memory), ancestors, pending writes and messages, up
-        to the head, or up to the config's `checkpoint_id`. If the graph went on from there, the fork begins as the checkpoint
-        was when it was saved, as going back to it by its id does. Raises ConflictError if there is no such thread or
-        checkpoint, or if `thread_id` is taken.
-        """
-        source = await self._named(config)
-        checkpoint_id = source.pop("checkpoint_id")
-        if checkpoint_id is not None and source["checkpoint_ns"]:
-            raise ConfigError(
-                "a fork begins at a checkpoint of the graph itself, not of a subgraph: leave 'checkpoint_ns' out"
-            )
-        target = new_id() if thread_id is None else str(thread_id)
-        choose: Callable[[Content], Content] = whole
-        if checkpoint_id is not None:
-            begun = await self.checkpointer.aget_checkpoint({**source, "checkpoint_id": checkpoint_id})
-            if begun is None:
-                raise no_such_checkpoint(source["thread_id"], checkpoint_id)
-            choose = partial(until, beginning=self._beginning(begun), parents=self._parents)
-        copied = await self.checkpointer._copy(source, target, choose)
-        return self._addresses.thread_config(copied["thread_id"], self._addresses.owner_of(config))
-
-    def fork(self, config: RunnableConfig, thread_id: str | None = None) -> RunnableConfig:
-        """Sync twin of `afork`."""
-        return self._run(self.afork(config, thread_id), "fork")
-
-    def _beginning(self, begun: Checkpoint) -> Beginning:
-        checkpoint = graph_checkpoint(begun, self.serde)
-        messages = [id_of(each) for value in checkpoint["channel_values"].values() for each in _messages(value)]
-        return Beginning(
-            checkpoint_id=begun.checkpoint_id,
-            made=moment_of(checkpoint) or begun.metadata.timestamp,
-            messages=frozenset(filter(None, messages)),
-        )
-
-    def _parents(self, record: CheckpointRecord) -> Any:
-        told = self.checkpointer._codec.unpack(record.metadata) if record.metadata else {}
-        return loaded(told.get("parents"), self.serde) or {}
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep only the latest checkpoint of each namespace, and what its delta channels are rebuilt from; or nothing at all
@@ -110,8 +58,3 @@ class Removing(Loading):
                     break
                 source = {**source, "checkpoint_id": found.metadata.parent_id}
         return needed
-
-
-def _messages(value: Any) -> list[Any]:
-    value = value.value if isinstance(value, _DeltaSnapshot) else value
-    return [each for each in written(value) if is_message(each)]

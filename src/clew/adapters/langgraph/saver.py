@@ -93,7 +93,6 @@ class ClewSaver(Recording):
             for name, value in checkpoint["channel_values"].items()
             if name in checkpoint["channel_versions"]
         }
-        self.meet(target, checkpoint)
         described: dict[str, Any] = {
             "step": step if isinstance(step := told.get("step"), int) else None,
             "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
@@ -106,13 +105,12 @@ class ClewSaver(Recording):
         doubtful = found.surprising
         change = self._change(found, book_of(checkpoint), known)
         with self._addresses.naming_the_owner():
-            said = await self._said(target, known, found, checkpoint)
+            said = await self._said(target, known, found, checkpoint, new_versions)
             saved = await self._update(target, change, said, described) if known is not None else None
             if saved is None:
                 found = changes(None, values, new_versions, self._stored)
                 change = self._change(found, book_of(checkpoint), None)
                 saved = await self._put_whole(target, change, said, described)
-        self._delta_record.note(thread_id, said)
         self._memory.put(
             key,
             Known(
@@ -177,15 +175,12 @@ class ClewSaver(Recording):
         self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]], *, keep: bool = False
     ) -> None:
         """Save writes that have their indexes: (index, task, path, channel, value)."""
-        target = await self._named(config)
         attachments = {
             f"{WRITE}{index}:{task_id}": [path, channel, stored(value, self.serde, channel)]
             for index, task_id, path, channel, value in writes
         }
-        said = self._written(target, writes)
         with self._addresses.naming_the_owner():
-            await self.checkpointer.aput_attachments(target, attachments, keep=keep, messages=said)
-        self._delta_record.note(target["thread_id"], said)
+            await self.checkpointer.aput_attachments(await self._named(config), attachments, keep=keep)
 
     def put_indexed_writes(self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]]) -> None:
         """Sync twin of `aput_indexed_writes`."""
@@ -211,7 +206,6 @@ class ClewSaver(Recording):
         started = "checkpoint" if source["checkpoint_id"] else "head"
         marked = {STARTED: started} if self._on_conflict == "reject" else {}
         made = await self._tuple(found, source, self._addresses.owner_of(config), **marked)
-        self.meet(source, made.checkpoint)
         before = self._memory.get(key, found.checkpoint_id)
         if is_layout(found.state) and (kept is None or before is None or before.doubtful):
             values = made.checkpoint["channel_values"]
