@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -37,16 +40,32 @@ class Loading(Naming):
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, newest first: of the thread and namespace that `config` names, of all its namespaces, or of all
         threads. Nothing is held while the caller pauses."""
-        left = limit
         if config is None:
-            sources = [(of_everybody(each.thread_id), each.user_id) async for each in self._threads()]
-        else:
-            sources = [(await self._named(config), self._addresses.owner_of(config))]
-        for source, owner in sources:
-            async for found in self._history(config, source, filter, before, left):
-                yield await self._tuple(found, source, owner)
-                if left is not None:
-                    left -= 1
+            async for found, thread in self._newest(filter, before, limit):
+                yield await self._tuple(found, of_everybody(thread.thread_id), thread.user_id)
+            return
+        source = await self._named(config)
+        async for found in self._history(config, source, filter, before, limit):
+            yield await self._tuple(found, source, self._addresses.owner_of(config))
+
+    async def _newest(
+        self, filter: dict[str, Any] | None, before: RunnableConfig | None, limit: int | None
+    ) -> AsyncIterator[tuple[Checkpoint, ThreadInfo]]:
+        """The checkpoints of all threads, newest first; a thread is read when its turn may have come."""
+        threads = sorted([each async for each in self._threads()], key=_updated)
+        opened: list[_Next] = []
+        while (threads or opened) and limit != 0:
+            if threads and (not opened or _updated(threads[-1]) >= opened[0].found.metadata.timestamp):
+                thread = threads.pop()
+                history = self._history(None, of_everybody(thread.thread_id), filter, before, limit)
+            else:
+                following = heappop(opened)
+                thread, history = following.thread, following.history
+                yield following.found, thread
+                limit = None if limit is None else limit - 1
+            async for found in history:
+                heappush(opened, _Next(found, thread, history))
+                break
 
     async def _history(
         self,
@@ -120,3 +139,24 @@ class Loading(Naming):
                 order = writes_sort_key(path, task_id, int(index))
                 found.append((order, (task_id, channel, loaded(value, self.serde))))
         return [write for _, write in sorted(found, key=lambda each: each[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """The newest of a thread's checkpoints that have not been listed; the least of several is the newest."""
+
+    found: Checkpoint
+    thread: ThreadInfo
+    history: AsyncIterator[Checkpoint]
+
+    def __lt__(self, other: _Next) -> bool:
+        return self._key > other._key
+
+    @property
+    def _key(self) -> tuple[datetime, str]:
+        made = self.found.metadata.timestamp
+        return made, sort_key_of(self.found.checkpoint_id, made)
+
+
+def _updated(thread: ThreadInfo) -> datetime:
+    return thread.updated_at or datetime.max.replace(tzinfo=UTC)
