@@ -8,6 +8,7 @@ from typing import Any
 from clew.adapters.langgraph.addresses import of_everybody
 from clew.adapters.langgraph.layout import graph_checkpoint
 from clew.adapters.langgraph.loading import Loading
+from clew.adapters.langgraph.values import loaded
 from clew.errors import ConfigError
 from clew.model.retention import RetentionPolicy
 
@@ -47,7 +48,7 @@ class Removing(Loading):
         needed: set[tuple[str, str]] = set()
         for namespace, head in heads.items():
             source = {**config, "checkpoint_ns": namespace, "checkpoint_id": head.checkpoint_id}
-            waiting = set(head.metadata.get("counters_since_delta_snapshot") or ())
+            waiting = set(loaded(head.metadata.get("counters_since_delta_snapshot"), self.serde) or ())
             while waiting:
                 found = await self.checkpointer.aget_checkpoint(source)
                 if found is None:

@@ -29,7 +29,7 @@ from clew.adapters.langgraph.layout import (
 )
 from clew.adapters.langgraph.loading import WRITE
 from clew.adapters.langgraph.recording import Recording
-from clew.adapters.langgraph.values import Allowed, stored, strict_serializer
+from clew.adapters.langgraph.values import Allowed, stored, stored_metadata, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.saving import NOT_LOADED
 from clew.codec.packing import Packer
@@ -95,7 +95,7 @@ class ClewSaver(Recording):
         }
         described: dict[str, Any] = {
             "step": step if isinstance(step := told.get("step"), int) else None,
-            "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
+            "metadata": stored_metadata(told, self.serde),
             "on_conflict": self._choice(config, parent_id),
             "new_id": await self._stored_id(target, checkpoint["id"]),
         }
