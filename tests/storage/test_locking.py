@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from clew.errors import LeaseError, PermissionDeniedError
+from clew.errors import LeaseError, PermissionDeniedError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
 from clew.model.records import LeaseRecord
@@ -30,6 +30,30 @@ class LeaseCounter(MemoryStorage):
         self.asked.append(ttl)
         self.clock.advance(1)
         return await super().lease(thread_id, user, holder=holder, now=now, ttl=ttl)
+
+
+class SlowLeases(LeaseCounter):
+    """Stops at each lease that is asked for, before or after it is given, until it may go on."""
+
+    def __init__(self, clock: FakeClock, *, given: bool) -> None:
+        super().__init__(clock)
+        self.given = given
+        self.stopped, self.go_on = asyncio.Event(), asyncio.Event()
+        self.lost = False
+
+    async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
+        if not self.given:
+            await self._stop()
+        record = await super().lease(thread_id, user, holder=holder, now=now, ttl=ttl)
+        if self.given:
+            await self._stop()
+        if self.lost and ttl:
+            raise TransientStorageError("the answer was lost")
+        return record
+
+    async def _stop(self) -> None:
+        self.stopped.set()
+        await self.go_on.wait()
 
 
 @pytest.fixture
@@ -108,3 +132,53 @@ def test_a_deletion_takes_the_lock_along(locking, inner, clock):
     put(locking, commit(messages=[message("m1")]))
     assert isinstance(put(locking, deletion()), Applied)
     assert held(inner, clock, ttl=1).holder == "somebody"
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["on its way", "given"])
+def test_a_save_that_is_given_up_while_it_takes_the_lock_gives_it_back(clock, given):
+    async def give_up() -> None:
+        inner = SlowLeases(clock, given=given)
+        locking = LockingStorage(inner, timeout=5, expiry=30, clock=clock)
+        saving = asyncio.create_task(locking.apply((commit(messages=[message("m1")]),)))
+        await inner.stopped.wait()
+        saving.cancel()
+        inner.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+        assert (await inner.lease("t", None, holder="next", now=clock.now(), ttl=1)).holder == "next"
+        (outcome,) = await locking.apply((commit(messages=[message("m2")]),))
+        assert isinstance(outcome, Applied)
+
+    asyncio.run(give_up())
+
+
+def test_who_gives_up_twice_gives_the_lock_back_after_it_was_taken(clock):
+    async def give_up() -> None:
+        inner = SlowLeases(clock, given=False)
+        locking = LockingStorage(inner, timeout=5, expiry=30, clock=clock)
+        saving = asyncio.create_task(locking.apply((commit(messages=[message("m1")]),)))
+        await inner.stopped.wait()
+        saving.cancel()
+        await asyncio.sleep(0)
+        saving.cancel()
+        await asyncio.sleep(0)
+        assert inner.asked == []
+        inner.go_on.set()
+        await asyncio.wait([saving])
+        assert saving.cancelled()
+        assert inner.asked == [30, 0]
+
+    asyncio.run(give_up())
+
+
+def test_a_lock_whose_answer_was_lost_is_given_back(clock):
+    async def lose() -> None:
+        inner = SlowLeases(clock, given=True)
+        inner.go_on.set()
+        inner.lost = True
+        locking = LockingStorage(inner, timeout=5, expiry=30, clock=clock)
+        with pytest.raises(TransientStorageError, match="lost"):
+            await locking.apply((commit(messages=[message("m1")]),))
+        assert inner.asked == [30, 0]
+
+    asyncio.run(lose())

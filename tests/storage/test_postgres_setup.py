@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from clew.errors import ConfigError, SchemaVersionError, StorageError
+from clew.model.queries import MessageQuery
 from clew.storage.postgres import PgStorage, schema
 from clew.testing.build import commit, message
 from clew.testing.servers import shared_postgres
@@ -88,7 +89,7 @@ def test_a_schema_may_have_any_name(odd):
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("bad", ["", "a\0b", "x" * 64, "$clew$", 5])
+@pytest.mark.parametrize("bad", ["", "a\0b", "x" * 64, "$clew$", "a\ud800", 5])
 def test_a_name_that_postgresql_cannot_have_is_refused(bad):
     with pytest.raises(ConfigError, match="schema"):
         PgStorage(schema=bad)
@@ -194,6 +195,36 @@ def test_a_user_without_rights_to_create_uses_a_schema_that_is_there(name, tmp_p
             await connection.close()
 
     assert urlsplit(shared_postgres()).username == "postgres"
+    asyncio.run(run())
+
+
+def test_a_trigram_extension_that_the_user_may_not_use_is_done_without(tmp_path):
+    """As on Supabase, where it is in a schema of its own."""
+    name = f"r{abs(hash(str(tmp_path)))}"
+
+    async def run() -> None:
+        admin = await asyncpg.connect(shared_postgres())
+        await admin.execute(f"CREATE DATABASE {name}")
+        await admin.execute(f"CREATE ROLE {name} LOGIN; GRANT CREATE ON DATABASE {name} TO {name}")
+        try:
+            there = urlsplit(shared_postgres())._replace(path=f"/{name}").geturl()
+            connection = await asyncpg.connect(there)
+            await connection.execute("CREATE SCHEMA extensions")
+            if await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_trgm'"):
+                await connection.execute("CREATE EXTENSION pg_trgm SCHEMA extensions")
+            storage = PgStorage(there.replace("postgres@", f"{name}@"))
+            await storage.setup()
+            await storage.apply([commit(messages=[message("m1", text="a needle")])])
+            (found,) = await storage.messages(MessageQuery(thread_id="t", user=None, search="needle"))
+            assert found.message_id == "m1"
+            assert not await connection.fetch("SELECT FROM pg_indexes WHERE indexname = 'messages_by_text'")
+            await storage.close()
+            await connection.close()
+        finally:
+            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            await admin.execute(f"DROP ROLE {name}")
+            await admin.close()
+
     asyncio.run(run())
 
 

@@ -6,7 +6,9 @@ import asyncio
 import gc
 import logging
 import multiprocessing
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from clew.storage.redis import RedisStorage
 from clew.storage.redis.calling import Caller
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.scripts import UNLIST
+from clew.storage.redis.settings import Address
 from clew.testing.build import attachment, checkpoint, commit, deletion, fields, fork_of, later, message, messages, row
 from clew.testing.contract.base import chain, full_commit
 from clew.testing.driver import DrivenStorage
@@ -165,7 +168,15 @@ def test_a_lease_of_no_thread_is_kept_for_a_while_and_then_cleaned_up(store, pre
     assert store.lease("you", now=later(2)).holder == "me"
 
 
-@pytest.mark.parametrize("ttl", [0, -1])
+def test_tokens_grow_on_after_the_key_that_counts_them_was_lost(store, prefix, client):
+    client.set(Keys(prefix).token, 200_000)
+    before = store.lease("me", ttl=10).token
+    client.delete(Keys(prefix).token)
+    assert store.lease("you", now=later(20), ttl=10).token == before + 1
+    assert store.lease("me", "other", ttl=10).token == before + 2
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e300, "60"])
 def test_a_ttl_is_more_than_nothing(ttl):
     with pytest.raises(ConfigError, match="ttl"):
         RedisStorage(shared_redis(), ttl=ttl)
@@ -328,6 +339,44 @@ def test_a_commit_is_whole_or_not_at_all_when_memory_is_full(prefix):
         assert store.thread_ids() == ["t"]
 
 
+def test_a_commit_that_was_applied_as_memory_ran_full_is_acknowledged_and_listed(own, prefix, monkeypatch):
+    """The server takes the commit, is full from then on, and still has to be told of the thread."""
+    call_all = Caller.call_all
+
+    async def full(self: Caller, given: Any) -> Any:
+        own.call("CONFIG", "SET", "maxmemory", 1)
+        return await call_all(self, given)
+
+    with opened(own.url, prefix=prefix) as store:
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(Caller, "call_all", full)
+                store.apply(full_commit(user="ann", journal=b"entry"))
+            with pytest.raises(StorageError, match="maxmemory"):
+                store.apply(full_commit("other"))
+            assert store.thread_ids(user="ann") == ["t"] == store.thread_ids()
+            assert [entry.data for entry in store.journal()] == [b"entry"]
+        finally:
+            own.call("CONFIG", "SET", "maxmemory", 0)
+
+
+def test_a_lease_of_a_thread_is_taken_and_given_back_when_memory_is_full(own, prefix):
+    with opened(own.url, prefix=prefix) as store:
+        store.apply(full_commit())
+        own.call("CONFIG", "SET", "maxmemory", 1)
+        try:
+            first = store.lease("me", ttl=30)
+            assert store.lease("me", now=later(1), ttl=30).token == first.token
+            store.apply(commit(fence=first.token, remove=Removal(messages=("m1",))))
+            store.lease("me", now=later(2), ttl=0)
+            assert store.lease("you", now=later(3), ttl=30).token > first.token
+            # One of no thread would be a key more.
+            with pytest.raises(StorageError, match="maxmemory"):
+                store.lease("me", "other")
+        finally:
+            own.call("CONFIG", "SET", "maxmemory", 0)
+
+
 # Warnings
 
 
@@ -430,6 +479,23 @@ def test_a_wrong_password_is_told_at_once():
             assert store.thread_ids() == ["t"]
 
 
+def test_a_user_needs_the_commands_that_the_docs_name(own, prefix):
+    text = (Path(__file__).parents[2] / "docs/redis.md").read_text(encoding="utf-8")
+    named = re.findall("`([A-Z]+)`", text.partition("The user needs these commands:")[2].partition("in a cluster")[0])
+    own.call("ACL", "SETUSER", prefix, "on", ">word", "~*", "-@all", "+@sortedset", *(f"+{name}" for name in named))
+    url = f"redis://{prefix}:word@127.0.0.1:{own.port}"
+    for db in (0, 2):
+        with opened(f"{url}/{db}", prefix=prefix) as store:
+            store.apply_all(full_commit(journal=b"entry"), commit("f", fork=fork_of("t")), deletion("f"))
+            store.lease("me")
+            assert store.thread_ids(search="t") == ["t"]
+            store.run(store.storage.ping())
+            store.run(store.storage.trim(store.journal()))
+            store.run(store.storage.reclaim())
+            assert store.run(store.storage.stats(ANY_USER)).stored_bytes > 0
+            store.apply(deletion())
+
+
 def test_a_server_is_reached_by_its_socket_file(prefix, tmp_path):
     path = tmp_path / "redis.sock"
     with RedisServer({"unixsocket": path}), opened(f"unix://{path}", prefix=prefix) as store:
@@ -457,11 +523,47 @@ def test_a_server_is_named_by_host_and_port(prefix, own):
         ("redis://host", {"host": "other"}),
         ("redis://host", {"read_timeout": 0}),
         ("redis://host", {"pool_size": 0}),
+        ("redis://host?foo=bar", {}),
+        ("redis+cluster://one,two?foo=bar", {}),
+        ("redis+sentinel://host/name?foo=bar", {}),
+        ("redis://host?socket_timeout=soon", {}),
+        ("redis://host?retry=3", {}),
+        ("redis://host:port", {}),
+        ("redis+cluster://one:1,two:port", {}),
+        ("redis+sentinel://one:1,::1/name", {}),
+        ("redis://[::1", {}),
+        ("redis://host", {"pool_size": "8"}),
+        ("redis://host", {"pool_size": 1.5}),
+        ("redis://host", {"min_idle": -1}),
+        ("redis://host", {"retries": -1}),
+        ("redis://host", {"health_check_interval": -1}),
+        ("redis://host", {"read_timeout": "5"}),
+        ("redis://host", {"write_timeout": float("inf")}),
+        ("redis://host", {"dial_timeout": float("nan")}),
+        ("redis://host", {"db": "0"}),
+        ("redis://host", {"prefix": 5}),
+        (None, {"host": "host", "port": "6379"}),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(url, options):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refused:
         RedisStorage(url, **options)
+    named = "foo" if url and "?foo" in url else ["", *options][-1]
+    assert named in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://[::1]:7000,[fe80::2]", "rediss+cluster://user:word@[::1]:7000,[fe80::2]:6379"]
+)
+def test_addresses_of_ipv6_lose_their_brackets(url):
+    address = Address(url, {}, cluster=None)
+    assert address.first == ["::1:7000", "fe80::2:6379"]
+
+
+@pytest.mark.parametrize("client", ["redis://localhost", redis.Redis(), None], ids=["URL", "sync client", "nothing"])
+def test_what_is_no_asynchronous_client_is_refused(client):
+    with pytest.raises(ConfigError, match=r"redis\.asyncio"):
+        RedisStorage.from_client(client)
 
 
 def test_a_closed_storage_says_so(prefix):
@@ -500,6 +602,22 @@ def test_an_existing_cluster_client_is_used_and_not_closed(prefix):
             assert await client.ping()
 
     asyncio.run(use())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_there_are_no_more_connections_than_the_pool_has_room_for(own, prefix, size):
+    name = f"size-{size}"
+
+    async def use() -> int:
+        storage = RedisStorage(f"{own.url}?client_name={name}", prefix=prefix, pool_size=size, min_idle=5)
+        query = CheckpointQuery(thread_id="t", user=None)
+        commits = [storage.apply([commit(messages=[message(f"m{number}")])]) for number in range(20)]
+        await asyncio.gather(*commits, *(storage.checkpoints(query) for _ in range(20)))
+        count = own.call("CLIENT", "LIST").count(f"name={name} ".encode())
+        await storage.close()
+        return int(count)
+
+    assert asyncio.run(use()) == size
 
 
 def test_a_storage_goes_on_in_another_event_loop(prefix):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hiredis import ReplyError
+from redis.asyncio.sentinel import Sentinel
 
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import Applied
 from clew.model.queries import CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery
+from clew.storage.locking import LockingStorage
 from clew.storage.redis import RedisStorage
 from clew.storage.redis.failures import failure
 from clew.testing.build import checkpoint, commit, message, row
@@ -191,6 +195,61 @@ def test_whoever_waits_for_a_server_that_hangs_is_told_in_time(prefix):
         asyncio.run(work(server))
 
 
+async def stuffed(server: RedisServer, storage: RedisStorage) -> list[asyncio.Future[Any]]:
+    """Calls to a server that hangs, until the last of them is not taken any more: too few for asyncio to call it a jam."""
+    link = await (await storage._session()).caller.router.masters()[0].link(commits=False)
+    await asyncio.to_thread(server.pause)
+    calls = []
+    while not link._transport.get_write_buffer_size():
+        calls.append(link.call("PING", bytes(30_000)))
+        await asyncio.sleep(0)
+    return calls
+
+
+def test_whoever_waits_for_a_request_that_is_not_taken_is_told_in_time(prefix):
+    async def work(server: RedisServer) -> None:
+        storage = RedisStorage(server.url, prefix=prefix, read_timeout=0.2, write_timeout=0.2)
+        calls = await stuffed(server, storage)
+        answers = await asyncio.wait_for(asyncio.gather(*calls), 5)
+        assert any("takes no more" in str(answer) for answer in answers)
+        assert all(isinstance(answer, TransientStorageError) for answer in answers)
+        await asyncio.to_thread(server.resume)
+        await saved(storage, full_commit())
+        await storage.close()
+
+    with RedisServer() as server:
+        asyncio.run(work(server))
+
+
+def test_a_storage_of_a_server_that_takes_nothing_is_closed_in_time(prefix):
+    async def work(server: RedisServer) -> None:
+        storage = RedisStorage(server.url, prefix=prefix, read_timeout=0.4, write_timeout=60)
+        calls = await stuffed(server, storage)
+        await asyncio.wait_for(storage.close(), 5)
+        assert all(isinstance(call.result(), TransientStorageError) for call in calls)
+        await asyncio.to_thread(server.resume)
+
+    with RedisServer() as server:
+        asyncio.run(work(server))
+
+
+def test_a_save_that_is_given_up_at_any_moment_leaves_no_lock(server, prefix):
+    async def work(proxy: Proxy) -> None:
+        locking = LockingStorage(RedisStorage(proxy.url(server.url), prefix=prefix), timeout=0, expiry=30)
+        await locking.apply([full_commit()])
+        for moment in range(6):
+            proxy.delay(0.03)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(locking.apply([commit(messages=[message("m2")])]), 0.02 + 0.03 * moment)
+            proxy.delay(0)
+            (outcome,) = await locking.apply([commit(messages=[message("m3")])])
+            assert isinstance(outcome, Applied)
+        await locking.close()
+
+    with Proxy.before(server.url) as proxy:
+        asyncio.run(work(proxy))
+
+
 def test_a_server_that_has_no_connection_left_is_a_transient_error(prefix):
     async def work(server: RedisServer) -> None:
         first = RedisStorage(server.url, prefix=prefix, retries=0)
@@ -267,6 +326,61 @@ def test_a_failover_by_sentinel_is_survived(prefix):
             asyncio.run(work(leader, sentinel))
 
 
+@pytest.fixture(scope="module")
+def watched() -> Iterator[tuple[RedisServer, RedisSentinel]]:
+    """A server and the Sentinel that watches it, each with a password of its own."""
+    with RedisServer({"requirepass": "servers"}) as leader:
+        own = {"requirepass": "sentinels", "sentinel auth-pass clew": "servers"}
+        with RedisSentinel(leader, own) as sentinel:
+            yield leader, sentinel
+
+
+def watched_url(sentinel: RedisSentinel, *, name: str = "clew", password: str = "sentinels") -> str:
+    return f"redis+sentinel://:servers@127.0.0.1:{sentinel.port}/{name}/0?sentinel_password={password}"
+
+
+def test_a_storage_behind_sentinel_goes_on_in_another_event_loop(watched, prefix):
+    _, sentinel = watched
+    storage = RedisStorage(watched_url(sentinel), prefix=prefix, retries=0)
+
+    async def save(number: int) -> None:
+        await saved(storage, commit(checkpoint=checkpoint(f"c{number}")))
+        assert await ids_of(storage, "t") == [f"c{each}" for each in range(number + 1)]
+
+    for number in range(3):
+        asyncio.run(save(number))
+    asyncio.run(storage.close())
+    # Of what was asked, nothing is left open.
+    gc.collect()
+
+
+def test_an_existing_client_behind_sentinel_serves_every_event_loop(watched, prefix):
+    _, sentinel = watched
+    sentinels = Sentinel([("127.0.0.1", sentinel.port)], sentinel_kwargs={"password": "sentinels"})
+    storage = RedisStorage.from_client(sentinels.master_for("clew", password="servers"), prefix=prefix)
+
+    async def save(number: int) -> None:
+        await saved(storage, commit(checkpoint=checkpoint(f"c{number}")))
+
+    for number in range(2):
+        asyncio.run(save(number))
+    asyncio.run(storage.close())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"), [({"password": "other"}, "sentinel_password"), ({"name": "nobody"}, "'nobody'")]
+)
+def test_what_sentinels_refuse_is_told_at_once(watched, prefix, wrong, advice):
+    async def ask() -> None:
+        storage = RedisStorage(watched_url(watched[1], **wrong), prefix=prefix)
+        with pytest.raises(StorageError, match=advice) as error:
+            await storage.ping()
+        assert not isinstance(error.value, TransientStorageError)
+        await storage.close()
+
+    asyncio.run(ask())
+
+
 # TLS: the redis-server of the wheel has none, so a proxy speaks it for the server.
 
 
@@ -274,44 +388,75 @@ TLS = Path(__file__).parent / "tls"
 """A key and a certificate for localhost that sign for nothing but this test, and last."""
 
 
+CERT = TLS / "cert.pem"
+
+
+@asynccontextmanager
+async def over_tls(port: int) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A port that leads to `port` over TLS, and what was said through it, as it comes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERT, TLS / "key.pem")
+    heard: list[bytes] = []
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            try:
+                while data := await source.read(65536):
+                    heard.append(data)
+                    sink.write(data)
+                    await sink.drain()
+            except OSError:
+                pass
+            finally:
+                sink.close()
+
+        await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
+
+    terminator = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
+    yield terminator.sockets[0].getsockname()[1], heard
+    terminator.close()
+    await terminator.wait_closed()
+
+
 def test_a_server_is_reached_over_tls(server, prefix):
-    key, cert = TLS / "key.pem", TLS / "cert.pem"
+    async def work() -> None:
+        async with over_tls(server.port) as (port, _):
+            storage = RedisStorage(f"rediss://localhost:{port}/0?ssl_ca_certs={CERT}", prefix=prefix)
+            big = commit(values=row(0, data=bytes(300_000)), checkpoint=checkpoint("c1", covers=[(0, 1)]))
+            (outcome,) = await storage.apply([big])
+            assert isinstance(outcome, Applied)
+            page = await storage.checkpoints(CheckpointQuery(thread_id="t", user=None, detail="state"))
+            assert page.rows == (big.values,)
+            await storage.close()
+
+            distrustful = RedisStorage(f"rediss://localhost:{port}", prefix=prefix, retries=0)
+            with pytest.raises(StorageError):
+                await distrustful.ping()
+            await distrustful.close()
+
+    asyncio.run(work())
+
+
+def test_sentinels_are_asked_over_tls_too(watched, prefix):
+    leader, sentinel = watched
+
+    async def ask(url: str) -> str:
+        storage = RedisStorage(url, prefix=prefix, retries=0, dial_timeout=1)
+        # The Sentinel names the server's own port, which speaks no TLS here, and may not even answer.
+        with pytest.raises(TransientStorageError) as error:
+            await storage.ping()
+        await storage.close()
+        return str(error.value)
 
     async def work() -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(cert, key)
-
-        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", server.port)
-
-            async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-                try:
-                    while data := await source.read(65536):
-                        sink.write(data)
-                        await sink.drain()
-                except OSError:
-                    pass
-                finally:
-                    sink.close()
-
-            await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
-
-        terminator = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
-        port = terminator.sockets[0].getsockname()[1]
-        storage = RedisStorage(f"rediss://localhost:{port}/0?ssl_ca_certs={cert}", prefix=prefix)
-        big = commit(values=row(0, data=bytes(300_000)), checkpoint=checkpoint("c1", covers=[(0, 1)]))
-        (outcome,) = await storage.apply([big])
-        assert isinstance(outcome, Applied)
-        page = await storage.checkpoints(CheckpointQuery(thread_id="t", user=None, detail="state"))
-        assert page.rows == (big.values,)
-        await storage.close()
-
-        distrustful = RedisStorage(f"rediss://localhost:{port}", prefix=prefix, retries=0)
-        with pytest.raises(StorageError):
-            await distrustful.ping()
-        await distrustful.close()
-        terminator.close()
-        await terminator.wait_closed()
+        async with over_tls(sentinel.port) as (port, heard):
+            url = f"rediss+sentinel://localhost:{port}/clew/0?sentinel_password=sentinels"
+            assert "no Sentinel names a server" in await ask(url)
+            assert heard == []
+            assert "no Sentinel" not in await ask(f"{url}&ssl_ca_certs={CERT}")
+            assert str(leader.port).encode() in b"".join(heard)
 
     asyncio.run(work())
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -11,9 +14,11 @@ from clew.errors import ClewError, LeaseError, PermissionDeniedError
 from clew.model.commit import Applied, Commit
 from clew.model.records import LeaseRecord
 from clew.storage.checks import lease_held
-from clew.storage.offload import pause
+from clew.storage.offload import may_block, pause
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import StorageWrapper
+
+R = TypeVar("R")
 
 
 class LockingStorage(StorageWrapper):
@@ -42,12 +47,15 @@ class LockingStorage(StorageWrapper):
         holder = f"commit:{commit.commit_id}"
         try:
             token = await self._lock(commit, holder)
+            (outcome,) = await self.inner.apply((replace(commit, fence=token),))
         except (LeaseError, PermissionDeniedError) as error:
             return error
-        try:
-            (outcome,) = await self.inner.apply((replace(commit, fence=token),))
-        finally:
-            await self._ask(commit, holder, 0)
+        except BaseException:
+            # The caller gave up, or an answer was lost: the lock may have been taken all the same.
+            with suppress(ClewError):
+                await self._ask(commit, holder, 0)
+            raise
+        await self._ask(commit, holder, 0)
         return outcome
 
     async def _lock(self, commit: Commit, holder: str) -> int:
@@ -63,4 +71,24 @@ class LockingStorage(StorageWrapper):
             await pause(min(left, 0.02))
 
     async def _ask(self, commit: Commit, holder: str, ttl: float) -> LeaseRecord:
-        return await self.inner.lease(commit.thread_id, commit.user, holder=holder, now=self._clock.now(), ttl=ttl)
+        """Ask for the lease, or give it back. Who gives up waiting is kept until it is known what came of it."""
+        lease = self.inner.lease(commit.thread_id, commit.user, holder=holder, now=self._clock.now(), ttl=ttl)
+        return await (lease if may_block() else _done(asyncio.ensure_future(lease)))
+
+
+async def _done(task: asyncio.Future[R]) -> R:
+    """The result of `task`, which is done to its end; whoever is cancelled is so after that.
+
+    A lease that is given back while it is being taken could be taken after that.
+    """
+    given_up: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as cancelled:
+            given_up = cancelled
+    if given_up is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()
+    raise given_up

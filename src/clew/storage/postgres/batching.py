@@ -51,6 +51,7 @@ class Batcher:
         self._usual: deque[_Entry] = deque()
         self._others: deque[_Entry] = deque()
         self._crew = Crew(STATEMENTS, self._next, doing="a batch of commits")
+        self._given_up = False
 
     async def apply(self, commit: Commit) -> Outcome:
         """What comes of `commit`. A caller that is cancelled may have been too late to stop it."""
@@ -77,13 +78,26 @@ class Batcher:
             self._make_ready(entry)
         return entry.done
 
-    async def finish(self) -> None:
-        """Wait for everything that was submitted."""
-        while self._queues:
-            await asyncio.wait([queue[-1].done for queue in self._queues.values()])
+    async def finish(self, patience: float) -> None:
+        """Wait for everything that was submitted; once the server answers nothing for `patience` seconds, give up the rest."""
+        while self._crew.tasks or self._queues:
+            # Someone's own task has none of the crew's, but is waited for.
+            waiting: set[asyncio.Future[Any]] = {*self._crew.tasks} or {
+                queue[0].done for queue in self._queues.values()
+            }
+            answered, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not answered:
+                await self._give_up()
+                break
             await asyncio.sleep(0)
-        if self._crew.tasks:
-            await asyncio.wait(self._crew.tasks)
+
+    async def _give_up(self) -> None:
+        """Nothing is sent any more, and nobody waits for what was."""
+        self._given_up = True
+        while tasks := self._crew.tasks:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     def _make_ready(self, entry: _Entry) -> None:
         (self._usual if entry.usual else self._others).append(entry)
@@ -102,6 +116,7 @@ class Batcher:
 
     async def _run_many(self, entries: list[_Entry]) -> None:
         try:
+            self._check()
             outcomes = await self._many([entry.commit for entry in entries])
         except TransientStorageError as error:
             self._fail(entries, error)
@@ -120,6 +135,7 @@ class Batcher:
 
     async def _run_one(self, entry: _Entry) -> None:
         try:
+            self._check()
             outcome = await self._one(entry.commit)
         except StorageError as error:
             self._fail([entry], error)
@@ -128,6 +144,12 @@ class Batcher:
             raise
         else:
             self._settle(entry, outcome)
+
+    def _check(self) -> None:
+        if self._given_up:
+            raise TransientStorageError(
+                "the storage was closed while the server did not answer; the commit was not sent"
+            )
 
     def _settle(self, entry: _Entry, outcome: Outcome) -> None:
         if not entry.done.done():

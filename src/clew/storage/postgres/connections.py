@@ -3,53 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
-from clew.errors import ConfigError, TransientStorageError
-from clew.storage.postgres.failures import DRIVER_ERRORS, storage_error
+from clew.errors import TransientStorageError
+from clew.storage.postgres.failures import DRIVER_ERRORS, SETTING_ERRORS, connection_error, storage_error
 
-ACQUIRE_TIMEOUT = 30.0
-"""Seconds that a call waits for a connection while all are taken, unless `pool_config` says otherwise."""
-CONNECT_TIMEOUT = 10.0
+UNHURRIED = 86_400.0
+"""Seconds for what may rightly take long, whatever `command_timeout` is: migrations, indexes, VACUUM."""
+RELEASE_TIMEOUT = 5.0
+"""Seconds after which a connection that does not come free is cut."""
+CLOSE_TIMEOUT = 5.0
+"""Seconds that closing waits for a server that does not answer."""
 _SPARE_SECONDS = 1.0
-_DEFAULTS: dict[str, Any] = {"min_size": 0, "max_size": 10, "timeout": CONNECT_TIMEOUT}
-
-
-class PoolSettings:
-    """What a pool is made of: `dsn` and `pool_config`, which goes to asyncpg but for `acquire_timeout`."""
-
-    def __init__(
-        self, dsn: str | None, pool_config: Mapping[str, Any] | None, statement_cache_size: int | None
-    ) -> None:
-        options = {**_DEFAULTS, **(pool_config or {})}
-        acquire_timeout = options.pop("acquire_timeout", ACQUIRE_TIMEOUT)
-        if isinstance(acquire_timeout, bool) or not isinstance(acquire_timeout, (int, float)) or acquire_timeout <= 0:
-            raise ConfigError(
-                f"pool_config['acquire_timeout'] must be a number of seconds; got {acquire_timeout!r:.60}"
-            )
-        if statement_cache_size is not None:
-            options["statement_cache_size"] = statement_cache_size
-        self.acquire_timeout = float(acquire_timeout)
-        self._dsn = dsn
-        self._options = options
-
-    async def open(self) -> asyncpg.Pool:
-        """A pool on the running loop."""
-        try:
-            # Nothing of ours outlives its statement, so connections need no resetting, which would be a round trip each.
-            return await asyncpg.create_pool(self._dsn, **{"reset": _nothing, **self._options})
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"pool_config or the DSN is not usable: {error}") from error
-        except DRIVER_ERRORS as error:
-            raise storage_error(error) from error
-
-
-async def _nothing(_: Any) -> None:
-    """Leave the connection as it is."""
 
 
 class Connections:
@@ -105,9 +74,9 @@ class Connections:
         try:
             async with asyncio.timeout(timeout) as deadline:
                 return await self._pool.acquire()
-        except DRIVER_ERRORS as error:
+        except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             if not deadline.expired():
-                raise storage_error(error) from error
+                raise connection_error(error) from error
             message = (
                 f"no connection was free for {timeout:g} s: all {self._pool.get_max_size()} of the pool are in use; "
                 f"raise max_size or acquire_timeout in pool_config, or do less at once"
@@ -136,14 +105,28 @@ class Connections:
             self._release(self._spare.pop())
 
     async def close(self, *, pool_too: bool) -> None:
-        """Wait until every connection was given back, and close the pool if `pool_too`."""
+        """Wait until every connection was given back, and close the pool if `pool_too`.
+
+        Our own pool is closed within CLOSE_TIMEOUT, whatever the server does. One that was brought may be in use elsewhere:
+        it waits for that.
+        """
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweep()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT if self._own else None):
+                await self._all_released()
+                if pool_too:
+                    await self._pool.close()
+        except DRIVER_ERRORS:
+            # The server is gone, or stands still: there is nobody to say goodbye to.
+            if pool_too:
+                self._pool.terminate()
+                await self._all_released()
+
+    async def _all_released(self) -> None:
         while self._releases:
             await asyncio.wait(self._releases)
-        if pool_too:
-            await _close(self._pool)
 
 
 def _is_open(connection: Any) -> bool:
@@ -156,15 +139,8 @@ def _is_open(connection: Any) -> bool:
 
 async def _released(pool: asyncpg.Pool, connection: Any) -> None:
     try:
-        await pool.release(connection)
+        # After that the pool cuts it, and opens another when it is needed.
+        await pool.release(connection, timeout=RELEASE_TIMEOUT)
     except DRIVER_ERRORS:
-        # The connection is broken and gone; the pool opens another when it is needed.
+        # It is broken and gone, which comes to the same.
         pass
-
-
-async def _close(pool: asyncpg.Pool) -> None:
-    try:
-        await pool.close()
-    except DRIVER_ERRORS:
-        # The server is gone: there is nobody to say goodbye to.
-        pool.terminate()

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from clew.errors import ConfigError, SchemaVersionError
+from clew.storage.postgres.connections import UNHURRIED
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT
 
@@ -42,7 +43,11 @@ class Schema:
     def __init__(self, name: str, users: UserColumn) -> None:
         if not isinstance(name, str) or not name or "\0" in name or "$clew$" in name:
             raise ConfigError(f"schema must be the name of a PostgreSQL schema, not {name!r:.60}")
-        if len(name.encode("utf-8", "replace")) > _NAME_BYTES:
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"schema can't have a lone surrogate in its name: {name!r:.60}") from error
+        if size > _NAME_BYTES:
             raise ConfigError(f"schema is longer than PostgreSQL's {_NAME_BYTES} bytes: {name!r}")
         self.name = name
         self._users = users
@@ -82,7 +87,7 @@ class Schema:
         async with connection.transaction(isolation="read_committed"):
             # One at a time; until the end of the transaction, so that a pooler between us can't keep it.
             lock = "SELECT pg_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
-            await connection.execute(lock, self.name)
+            await connection.execute(lock, self.name, timeout=UNHURRIED)
             there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
             version = await self._version(connection) if there else 0
             if version < len(MIGRATIONS):
@@ -115,7 +120,7 @@ class Schema:
             if not await connection.fetchval("SELECT true FROM pg_namespace WHERE nspname = $1", self.name):
                 scripts.insert(0, "CREATE SCHEMA @schema;")
         try:
-            await connection.execute(self.sql("\n".join(scripts)))
+            await connection.execute(self.sql("\n".join(scripts)), timeout=UNHURRIED)
         except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
             message = f"schema {self.name!r} has tables that are not Clew's; give Clew a schema of its own"
             raise SchemaVersionError(message, schema=self.name) from error
@@ -124,7 +129,7 @@ class Schema:
             await self._index_texts(connection)
 
     async def _index_texts(self, connection: Any) -> None:
-        """Make the trigram index, if the server has the extension and lets this user create it; searches scan without it."""
+        """Make the trigram index, if the server has the extension and this user may use it; searches scan without it."""
         try:
             async with connection.transaction():
                 await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
@@ -136,4 +141,9 @@ class Schema:
         where = "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = $1"
         home = await connection.fetchval(where, "pg_trgm")
         index = f"CREATE INDEX messages_by_text ON @schema.messages USING gin (text {home}.gin_trgm_ops)"
-        await connection.execute(self.sql(f"{index} WHERE position >= @indexed_from"))
+        try:
+            async with connection.transaction():
+                await connection.execute(self.sql(f"{index} WHERE position >= @indexed_from"), timeout=UNHURRIED)
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedObjectError):
+            # It is in a schema that this user may not use, or not all of it is there.
+            pass

@@ -41,9 +41,10 @@ from clew.storage.postgres.commits import (
     usual_outcomes,
     usual_parameters,
 )
-from clew.storage.postgres.connections import Connections, PoolSettings
+from clew.storage.postgres.connections import CLOSE_TIMEOUT, UNHURRIED, Connections
 from clew.storage.postgres.failures import COMMITS_FAULT
 from clew.storage.postgres.schema import Schema
+from clew.storage.postgres.settings import PoolSettings, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
 from clew.storage.protocol import Capabilities
@@ -91,8 +92,10 @@ class PgStorage:
         statement_cache_size: int | None = None,
         release_resources: bool = False,
     ) -> None:
-        if pool is not None and (dsn is not None or statement_cache_size is not None):
-            raise ConfigError("give a pool, or what one is made of (dsn, statement_cache_size), not both")
+        # How long a call waits for a connection is Clew's own, whosever the pool is.
+        made_of = [dsn, statement_cache_size, *(name for name in pool_config or () if name != "acquire_timeout")]
+        if pool is not None and any(each is not None for each in made_of):
+            raise ConfigError("give a pool, or what one is made of (dsn, pool_config, statement_cache_size), not both")
         self._settings = PoolSettings(dsn, pool_config, statement_cache_size)
         self._pool = pool
         self._release_resources = release_resources
@@ -102,7 +105,7 @@ class PgStorage:
         self._homes = PerLoop(f"schema {schema!r}", self._open, self._leave)
 
     async def _open(self) -> _Home:
-        pool = self._pool if self._pool is not None else await self._settings.open()
+        pool = usable_here(self._pool) if self._pool is not None else await self._settings.open()
         own = self._pool is None
         connections = Connections(pool, own=own, acquire_timeout=self._settings.acquire_timeout)
         try:
@@ -118,7 +121,7 @@ class PgStorage:
         )
 
     async def _leave(self, home: _Home) -> None:
-        await home.batcher.finish()
+        await home.batcher.finish(CLOSE_TIMEOUT)
         await home.connections.close(pool_too=self._pool is None or self._release_resources)
 
     async def _fetch(self, question: reading.Question) -> list[Any]:
@@ -226,7 +229,7 @@ class PgStorage:
 
     async def reclaim(self) -> None:
         async with (await self._homes.get()).connections.connection() as connection:
-            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"))
+            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"), timeout=UNHURRIED)
 
 
 def _runs(commits: Sequence[Commit]) -> Iterator[list[Commit]]:

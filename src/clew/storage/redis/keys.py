@@ -40,7 +40,7 @@ class Keys:
     """The keys under one prefix."""
 
     def __init__(self, prefix: str) -> None:
-        if not prefix or "{" in prefix or "}" in prefix:
+        if not isinstance(prefix, str) or not prefix or "{" in prefix or "}" in prefix:
             raise ConfigError(
                 f"prefix must be text without braces, which mark the part of a key to hash; got {prefix!r}"
             )

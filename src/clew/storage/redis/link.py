@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import hiredis
@@ -37,21 +37,22 @@ class Link(asyncio.Protocol):
         self._reader = hiredis.Reader(notEnoughData=_MORE)
         self._waiting: deque[asyncio.Future[Answer]] = deque()
         self._unsent: list[bytes] = []
+        self._written = self._taken = 0
+        self._jammed = False
         self._heard = 0.0
         self._watch: asyncio.TimerHandle | None = None
-        self._stuck: asyncio.TimerHandle | None = None
+        self._gone: asyncio.Future[None] = self._loop.create_future()
 
-    async def open(self, connection: AbstractConnection) -> None:
+    async def open(self, connect: Callable[[], Awaitable[AbstractConnection]]) -> None:
         """Connect. Raises TransientStorageError or StorageError if that fails."""
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
+            connection = await connect()
         except (RedisError, OSError, TimeoutError) as error:
             raise unreachable(error, self.where) from error
         # From here on the stream is this link's: redis-py's object must not close it, or complain that nobody did.
         self._writer = cast(asyncio.StreamWriter, connection._writer)
         connection._reader = connection._writer = None
         self._transport = self._writer.transport
-        self._before = self._transport.get_protocol()
         self._transport.set_protocol(self)
         self.alive = True
         self._heard = self._loop.time()
@@ -82,7 +83,9 @@ class Link(asyncio.Protocol):
     def _send(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self.alive and unsent:
-            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+            data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
+            self._written += len(data)
+            self._transport.write(data)
 
     def data_received(self, data: bytes) -> None:
         reader, waiting = self._reader, self._waiting
@@ -103,27 +106,26 @@ class Link(asyncio.Protocol):
     # Watching over it
 
     def _arm(self) -> None:
-        self._watch = self._loop.call_later(self._read_timeout / 2, self._look)
+        self._watch = self._loop.call_later(min(self._read_timeout, self._write_timeout) / 2, self._look)
 
     def _look(self) -> None:
         if not self.alive:
             return
-        quiet = self._loop.time() - self._heard
-        if self._transport.get_write_buffer_size():
-            pass  # It is still being sent: how long that may take is the write timeout's business.
-        elif self._waiting and quiet >= self._read_timeout:
-            self.drop(TimeoutError(f"no answer for {quiet:.1f} s"))
+        now = self._loop.time()
+        unsent = self._transport.get_write_buffer_size()
+        taken = self._written - unsent
+        if self._jammed and taken > self._taken:
+            # A long request on a slow line is no silence.
+            self._heard = now
+        self._jammed, self._taken = unsent > 0, taken
+        quiet = now - self._heard
+        if self._waiting and quiet >= (self._write_timeout if unsent else self._read_timeout):
+            trouble = "it takes no more data" if unsent else "no answer"
+            self.drop(TimeoutError(f"{trouble} for {quiet:.1f} s"))
             return
         if not self._waiting and self._health_check and quiet >= self._health_check:
             self.call("PING")
         self._arm()
-
-    def pause_writing(self) -> None:
-        self._stuck = self._loop.call_later(self._write_timeout, self.drop, TimeoutError("it takes no more data"))
-
-    def resume_writing(self) -> None:
-        if self._stuck:
-            self._stuck.cancel()
 
     # Its end
 
@@ -136,27 +138,28 @@ class Link(asyncio.Protocol):
                 self._transport.abort()
 
     async def close(self) -> None:
-        """Wait for the answers that are due, then close the connection."""
+        """Wait for the answers that are due, no longer than for any answer, then close the connection."""
         if self.alive and self._waiting:
             await asyncio.wait([*self._waiting], timeout=self._read_timeout)
-        if self.alive:
+        if self.alive and not self._waiting:
             self._end(None)
             self._transport.close()
-        try:
-            await self._writer.wait_closed()
-        except OSError:
-            pass
+            # Over TLS that is a conversation, too.
+            await asyncio.wait([self._gone], timeout=self._read_timeout)
+        if not self._gone.done():
+            self._end(None)
+            self._transport.abort()
+        await asyncio.wait([self._gone])
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc)
-        # Whoever waits in `wait_closed` waits for the protocol that was there before.
-        self._before.connection_lost(exc)
+        if not self._gone.done():
+            self._gone.set_result(None)
 
     def _end(self, error: Exception | None) -> None:
         self.alive = False
-        for timer in (self._watch, self._stuck):
-            if timer:
-                timer.cancel()
+        if self._watch:
+            self._watch.cancel()
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hiredis import ReplyError
-from redis.asyncio.connection import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.storage.redis.failures import failure
@@ -17,13 +17,16 @@ from clew.storage.redis.settings import Limits
 
 
 class Node:
-    """One server: a link for commits, so that those of one moment go together, and links for queries, opened as needed."""
+    """One server: a link for commits, so that those of one moment go together, and links for queries, opened as needed.
 
-    def __init__(self, where: str, pool: ConnectionPool, limits: Limits) -> None:
+    If there is to be one link only, it is for both.
+    """
+
+    def __init__(self, where: str, connect: Callable[[], Awaitable[AbstractConnection]], limits: Limits) -> None:
         self.where = where
-        self._pool = pool
+        self._connect = connect
         self._limits = limits
-        self._links: list[Link | None] = [None] * max(2, limits.pool_size)
+        self._links: list[Link | None] = [None] * limits.pool_size
         self._opening = [asyncio.Lock() for _ in self._links]
 
     def for_commits(self) -> Link | None:
@@ -42,7 +45,7 @@ class Node:
             link = self._links[number]
             return (link.load, False) if link is not None and link.alive else (0, True)
 
-        return min(range(1, len(self._links)), key=load)
+        return min(range(1, len(self._links)), key=load, default=0)
 
     async def _open(self, number: int) -> Link:
         link = self._links[number]
@@ -59,7 +62,7 @@ class Node:
                 write_timeout=limits.write_timeout,
                 health_check=limits.health_check,
             )
-            await link.open(self._pool.make_connection())  # type: ignore[no-untyped-call]
+            await link.open(self._connect)
             self._links[number] = link
             return link
 
@@ -75,9 +78,8 @@ class Node:
                 link.drop(None)
 
     async def close(self) -> None:
-        for link in self._links:
-            if link is not None:
-                await link.close()
+        """Close all links at once: each may have to wait for a server that does not answer."""
+        await asyncio.gather(*(link.close() for link in self._links if link is not None))
 
 
 class Router(Protocol):
@@ -226,5 +228,4 @@ class Cluster:
             node.drop()
 
     async def close(self) -> None:
-        for node in self._nodes.values():
-            await node.close()
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))

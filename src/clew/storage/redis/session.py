@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from clew.errors import SchemaVersionError, StorageError, TransientStorageError
@@ -20,8 +21,8 @@ _logger = logging.getLogger("clew.redis")
 async def connect(address: Address, limits: Limits) -> Caller:
     """Connect to the server, or to the cluster that it turns out to be part of."""
     if not await _is_cluster(address, limits):
-        return Caller(OneServer(Node(address.where, address.pool(), limits)))
-    cluster = Cluster(address.first, lambda where: Node(where, address.pool(where), limits))
+        return Caller(OneServer(Node(address.where, address.connect, limits)))
+    cluster = Cluster(address.first, lambda where: Node(where, partial(address.connect, where), limits))
     try:
         await cluster.refresh()
     except BaseException:
@@ -33,7 +34,7 @@ async def connect(address: Address, limits: Limits) -> Caller:
 async def _is_cluster(address: Address, limits: Limits) -> bool:
     if address.cluster is not None:
         return address.cluster
-    node = Node(address.where, address.pool(), limits)
+    node = Node(address.where, address.connect, limits)
     try:
         told = await Caller(OneServer(node)).command_on(node, "INFO", "cluster")
     except TransientStorageError:

@@ -39,9 +39,9 @@ from clew.storage.redis.journal import Awaited, Journal
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import digits_time, owner_name, time_digits
 from clew.storage.redis.listing import Listed, list_threads
-from clew.storage.redis.scripts import LEASE
+from clew.storage.redis.scripts import LEASE, TOKEN
 from clew.storage.redis.session import connect, prepare, warn
-from clew.storage.redis.settings import Address, Limits, connection_options
+from clew.storage.redis.settings import Address, Limits, check_seconds, check_whole, connection_options
 from clew.storage.redis.upkeep import rebuild, totals
 
 _LEASE_OUTLIVES = 86_400
@@ -91,9 +91,7 @@ class RedisStorage:
         """`advise`: whether to say in the log what the server's settings mean for what is acknowledged."""
         if (url is None) == (host is None):
             raise ConfigError("say where Redis is: either url='redis://host:port/db' or host= and port=")
-        for name, seconds in (("dial", dial_timeout), ("read", read_timeout), ("write", write_timeout)):
-            if not seconds > 0:
-                raise ConfigError(f"{name}_timeout must be more than 0 seconds; got {seconds!r}")
+        check_whole("port", port, least=1)
         options = connection_options(
             username=username,
             password=password,
@@ -125,6 +123,11 @@ class RedisStorage:
         advise: bool = True,
     ) -> Self:
         """A storage on the servers of an existing client, connected as that is. The client stays its owner's to close."""
+        if not isinstance(client, Redis | RedisCluster):
+            raise ConfigError(
+                "from_client takes a client of redis.asyncio: a Redis, or a cluster's RedisCluster; got "
+                f"{type(client).__module__}.{type(client).__name__}. For a URL there is the class itself"
+            )
         self = cls.__new__(cls)
         if isinstance(client, RedisCluster):
             nodes = list(client.nodes_manager.startup_nodes.values())
@@ -141,10 +144,8 @@ class RedisStorage:
         return self
 
     def _begin(self, address: Address, limits: Limits, *, prefix: str, ttl: float | None, advise: bool) -> None:
-        if ttl is not None and not ttl > 0:
-            raise ConfigError(f"ttl must be more than 0 seconds, or None; got {ttl!r}")
-        if limits.pool_size < 1:
-            raise ConfigError(f"pool_size must be 1 or more; got {limits.pool_size}")
+        if ttl is not None:
+            check_seconds("ttl", ttl)
         self._address, self._limits, self._advise = address, limits, advise
         self._keys = Keys(prefix)
         self._ttl = None if ttl is None else max(1, round(ttl * 1000))
@@ -177,7 +178,6 @@ class RedisStorage:
 
     async def close(self) -> None:
         await self._sessions.close()
-        await self._address.close()
 
     async def ping(self) -> None:
         session = await self._session()
@@ -210,7 +210,7 @@ class RedisStorage:
                     expires_at=digits_time(until),
                 )
             # Somebody new gets it, and with it a number that was never given before.
-            token = int(await caller.command(self._keys.token, "INCR", self._keys.token))
+            token = int(await caller.call(TOKEN, self._keys.token, answer[1]))
 
     # Queries
 

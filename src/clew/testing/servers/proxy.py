@@ -151,7 +151,7 @@ class Proxy(Closing):
         with suppress(OSError):
             while data := await connection.server[0].read(65536):
                 if self._delay:
-                    await asyncio.sleep(self._delay)
+                    await connection.held_back(self._delay)
                 left = self._answers_left
                 if left is not None:
                     data = data[:left]
@@ -173,9 +173,16 @@ class _Connection:
         self.client = client
         self.server = server
         self.ended = asyncio.Event()
+        self._cut = asyncio.Event()
+
+    async def held_back(self, seconds: float) -> None:
+        """Wait for so long, or until it is cut."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._cut.wait(), seconds)
 
     def cut(self) -> None:
         """End it as a broken wire does: without a word."""
+        self._cut.set()
         self.client[1].transport.abort()
         self.server[1].transport.abort()
 

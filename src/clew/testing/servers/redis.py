@@ -133,13 +133,17 @@ class RedisCluster(Closing):
 
 
 class RedisSentinel(RedisServer):
-    """A sentinel that watches `server` under the name `clew`, and alone may decide to promote a follower."""
+    """A sentinel that watches `server` under the name `clew`, and alone may decide to promote a follower.
+
+    `settings` are those of sentinel.conf (`{"requirepass": "secret"}`).
+    """
 
     name = "sentinel"
 
-    def __init__(self, server: RedisServer) -> None:
+    def __init__(self, server: RedisServer, settings: Mapping[str, object] | None = None) -> None:
         self._watched = server
-        super().__init__()
+        self._own = settings or {}
+        super().__init__(settings)
 
     def command(self) -> list[str]:
         config = self.directory / "sentinel.conf"
@@ -148,6 +152,7 @@ class RedisSentinel(RedisServer):
                 f"port {self.port}\nbind {HOST}\ndir {self.directory}\n"
                 f"sentinel monitor clew {HOST} {self._watched.port} 1\n"
                 f"sentinel down-after-milliseconds clew 500\nsentinel failover-timeout clew 3000\n"
+                + "".join(f"{name} {value}\n" for name, value in self._own.items())
             )
         return [str(self.binary), str(config), "--sentinel"]
 

@@ -14,12 +14,13 @@ elseif returns then
   return {'lease', 0, now, now, holder}
 elseif not token or (last and token <= last.token) then
   -- Greater than any before: a token that was drawn before the last one was given is of no use.
-  return {'token'}
+  return {'token', last and last.token or 0}
 else
   since = now
 end
+-- Taking away comes first, so a server whose memory is full lets it through, unless it would be a key more.
+if t or last then call('ZREM', key, last and last.text or '') end
 call('ZADD', key, LEASE, format('L1 %.0f ', token) .. since .. ' ' .. expires .. ' ' .. holder)
-if last and last.text ~= format('L1 %.0f ', token) .. since .. ' ' .. expires .. ' ' .. holder then call('ZREM', key, last.text) end
 -- A lease without a thread does not stay for ever; with one, it goes when the thread goes. What is left of the journal of a
 -- thread that was there stays until it is trimmed.
 if not t and count_entries() == 0 then call('PEXPIRE', key, patience) end

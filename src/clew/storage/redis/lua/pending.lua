@@ -1,7 +1,10 @@
 -- Puts threads into an index of the journal, each with the listing that its commit saw, unless there is a later one.
 for at = 1, #ARGV, 2 do
-  -- A server whose memory is full would refuse to write what is there already.
   local listing = redis.call('ZSCORE', KEYS[1], ARGV[at + 1])
-  if not listing or tonumber(listing) < tonumber(ARGV[at]) then redis.call('ZADD', KEYS[1], ARGV[at], ARGV[at + 1]) end
+  if not listing or tonumber(listing) < tonumber(ARGV[at]) then
+    -- Let through by a server whose memory is full, as in list.lua.
+    redis.call('ZREM', KEYS[1], ARGV[at + 1])
+    redis.call('ZADD', KEYS[1], ARGV[at], ARGV[at + 1])
+  end
 end
 return 1
