@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
@@ -13,7 +14,7 @@ from clew.model.commit import Commit, Removal
 from clew.model.config import ANY_USER, Config, read_config
 from clew.model.queries import ThreadQuery
 from clew.model.records import Basis
-from clew.storage.copying import parts, read_content
+from clew.storage.copying import Content, parts, read_content
 
 
 class CopyMethods(Sweeping):
@@ -27,6 +28,10 @@ class CopyMethods(Sweeping):
         too. The copy belongs to the source's owner, and refers to nothing of the source. Raises ConflictError if there is
         no such thread, or if `thread_id` is taken; what a failure cuts short is removed again.
         """
+        return await self._copy(config, thread_id, lambda content: content)
+
+    async def _copy(self, config: Config | str, thread_id: str, choose: Callable[[Content], Content]) -> dict[str, Any]:
+        """The same for what `choose` takes of the thread."""
         address = read_config(config)
         target = read_config({"thread_id": thread_id}).thread_id
         if target == address.thread_id:
@@ -39,6 +44,7 @@ class CopyMethods(Sweeping):
         content = await self._try(lambda: read_content(self._storage, address.thread_id))
         if content is None:
             raise ConflictError(f"thread {address.thread_id!r}, to copy, was deleted", thread_id=address.thread_id)
+        content = choose(content)
         source = content.thread
         owner = {} if source.user_id is None else {"user_id": source.user_id}
         copy = read_config({"thread_id": target, **owner})

@@ -52,7 +52,8 @@ class MessageMethods(Later):
     async def alist_messages(
         self, config: Config | str, search: str | None = None, offset: int = 0, limit: int | None = 50
     ) -> list[Message]:
-        """Messages in their order. `search` finds a piece of text, in any language, whatever the case.
+        """Messages in their order. `search` finds a piece of text, in any language, whatever the case; of calls of tools, too,
+        by their names and arguments.
 
         One whose record is damaged is in its place with the role "damaged"; its metadata says what is wrong.
         """

@@ -204,7 +204,8 @@ class OperationMethods(Sweeping):
             message, problem = None, ""
             try:
                 message = message_of(self._codec, record)
-                if record.text != folded(message.text()):
+                # Before calls of tools could be found, it was the text alone.
+                if record.text not in (folded(message.search_text()), folded(message.text())):
                     problem = "its text for searching is not what it says"
             except (CorruptRecordError, ConfigError) as error:
                 problem = str(error)

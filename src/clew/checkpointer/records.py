@@ -84,7 +84,7 @@ def _message_record(
         message_id=message.message_id,
         # Packing first, so that text that can't be stored is refused with its path.
         data=codec.pack(content, name=f"messages[{at}]"),
-        text=folded(message.text()),
+        text=folded(message.search_text()),
         tool_calls=len(message.tool_calls),
         run_id=message.run_id,
         created_at=message.created_at,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from clew.clock import SYSTEM_CLOCK
 from clew.ids import new_id
@@ -29,10 +29,16 @@ class Message(Plain):
     _tuples: ClassVar[frozenset[str]] = frozenset({"tool_calls"})
 
     def text(self) -> str:
-        """The plain text of the content: what a search looks at."""
+        """The plain text of the content."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(text for block in self.content if (text := _block_text(block)))
+
+    def search_text(self) -> str:
+        """What a search looks at: the text, and which tools were called with what."""
+        if not self.tool_calls:
+            return self.text()
+        return "\n".join([self.text(), *_called(self.tool_calls)])
 
 
 def _block_text(block: Any) -> str:
@@ -43,6 +49,25 @@ def _block_text(block: Any) -> str:
             if isinstance(block.get(key), str):
                 return str(block[key])
     return ""
+
+
+_UNSAID: Final = frozenset({"id", "type", "index"})
+"""What a call of a tool has beside its name and its arguments."""
+
+
+def _called(value: Any) -> Iterator[str]:
+    """The texts and numbers of calls, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if name not in _UNSAID:
+                yield from _called(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _called(inner)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield str(value)
 
 
 def folded(text: str) -> str:

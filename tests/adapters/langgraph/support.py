@@ -7,7 +7,9 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
@@ -88,4 +90,20 @@ def asking(saver: BaseCheckpointSaver[Any]) -> Any:
     builder = StateGraph(Log)
     builder.add_node("ask", ask)
     builder.add_edge(START, "ask")
+    return builder.compile(checkpointer=saver)
+
+
+def _joined(old: list[Any], batches: list[list[Any]]) -> list[Any]:
+    return [*(old or []), *(each for batch in batches for each in batch)]
+
+
+class Grown(TypedDict):
+    log: Annotated[list[Any], DeltaChannel(_joined, snapshot_frequency=5)]
+
+
+def delta_graph(saver: Any) -> Any:
+    """A one-node graph that answers each message, in a delta channel."""
+    builder: Any = StateGraph(Grown)
+    builder.add_node("node", lambda state: {"log": [AIMessage(f"answer {len(state['log'])}", id=str(uuid6()))]})
+    builder.add_edge(START, "node")
     return builder.compile(checkpointer=saver)

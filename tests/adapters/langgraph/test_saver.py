@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.channels import DeltaChannel
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
-from langgraph.graph import START, StateGraph
-from typing_extensions import TypedDict
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.langgraph.twins import SyncTwins
-from tests.adapters.langgraph.support import SyncSaver, chat, config, say
+from tests.adapters.langgraph.support import SyncSaver, chat, config, delta_graph, say
 from tests.adapters.langgraph.test_values import put
-from tests.checkpointer.support import python
+from tests.checkpointer.support import SpyStorage, python
 
 
 def test_every_method_of_a_saver_is_there_sync_and_async():
@@ -131,6 +128,32 @@ def test_lists_by_thread_namespace_id_and_position(saver):
     assert len(listed(None, before=gone)) == 8
 
 
+def test_the_newest_of_all_threads_come_first_and_no_others_are_read(store, tmp_path):
+    spies: list[SpyStorage] = []
+
+    def spy(storage: Any) -> Any:
+        spies.append(SpyStorage(storage))
+        return spies[-1]
+
+    def listed(saver: Any, **options: Any) -> list[tuple[str, int]]:
+        return [
+            (each.config["configurable"]["thread_id"], each.metadata["step"]) for each in saver.list(None, **options)
+        ]
+
+    ours = ClewSaver(store.open(spy))
+    with SqliteSaver.from_conn_string(f"{tmp_path}/theirs.db") as theirs:
+        for text, thread in (("one", "a"), ("one", "b"), ("two", "a"), ("one", "c"), ("two", "b")):
+            for saver in (ours, theirs):
+                chat(saver).invoke(say(text), config(thread))
+        for options in ({}, {"limit": 1}, {"limit": 7}, {"filter": {"source": "input"}, "limit": 4}):
+            assert listed(ours, **options) == listed(theirs, **options)
+    for number in range(20):
+        chat(ours).invoke(say("one"), config(f"more-{number}"))
+    spies[0].reads = 0
+    assert {thread for thread, _ in listed(ours, limit=3)} == {"more-19"}
+    assert spies[0].reads < 15
+
+
 def test_a_filter_is_compared_and_never_becomes_part_of_a_query(saver):
     put(saver, {"x": 1})
     for hostile in ("' OR '1'='1", '") OR 1=1 --', "%", "$.step"):
@@ -178,21 +201,6 @@ def test_a_copy_into_a_thread_that_exists_is_refused(saver):
     chat(saver).invoke(say("one"), config("b"))
     with pytest.raises(clew.ConflictError):
         saver.copy_thread("a", "b")
-
-
-def _joined(old: list[Any], batches: list[list[Any]]) -> list[Any]:
-    return [*(old or []), *(each for batch in batches for each in batch)]
-
-
-class Grown(TypedDict):
-    log: Annotated[list[Any], DeltaChannel(_joined, snapshot_frequency=5)]
-
-
-def delta_graph(saver: Any) -> Any:
-    builder: Any = StateGraph(Grown)
-    builder.add_node("node", lambda state: {"log": [AIMessage(f"answer {len(state['log'])}", id=str(uuid6()))]})
-    builder.add_edge(START, "node")
-    return builder.compile(checkpointer=saver)
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])

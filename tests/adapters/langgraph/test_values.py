@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import enum
 import operator
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -24,7 +27,8 @@ from langgraph.types import Interrupt, Send
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.langgraph.values import Serialized
-from tests.adapters.langgraph.support import config
+from clew.ids import new_id
+from tests.adapters.langgraph.support import chat, config, delta_graph, say
 
 
 class Color(enum.Enum):
@@ -50,6 +54,7 @@ OWN: dict[str, Any] = {
     "tuple": (1, (2, 3)),
     "set": {1, 2},
     "bytes": b"\x00\xff",
+    "bytearray": bytearray(b"\x00\xff"),
     "ints": {1: "one", 2: "two"},
     "when": datetime(2026, 1, 31, tzinfo=UTC),
     "id": UUID(int=7),
@@ -192,6 +197,87 @@ def test_a_serializer_of_the_user_s_gets_everything_and_nothing_twice(checkpoint
     put(saver, {"messages": [*messages, HumanMessage("secret too", id="x")], "plain": "secret"}, first, 2)
     assert serde.dumped < 10, "the messages that were there are not serialized again"
     assert [each.content for each in get(saver)["messages"]][-1] == "secret too"
+
+
+def test_metadata_stays_plain_and_is_filtered_whatever_the_serializer(checkpointer):
+    saver = ClewSaver(checkpointer, serde=Backwards(), messages=None)
+    graph = chat(saver)
+    graph.invoke(say("one"), {**config(), "metadata": {"tenant": "acme"}})
+    assert len(list(graph.get_state_history(config(), filter={"source": "loop"}))) == 2
+    assert len(list(graph.get_state_history(config(), filter={"tenant": "acme"}))) == 3
+    assert len(list(graph.get_state_history(config(), filter={"tenant": "other"}))) == 0
+    assert checkpointer.list_checkpoints("t")[0].metadata["source"] == "loop"
+    told: Any = {"source": "loop", "step": 1, "mine": Point(1, 2), "said": [HumanMessage("secret")]}
+    checkpoint: Any = {"v": 4, "id": "1f000000-0000-6000-8000-000000000000", "ts": "", "versions_seen": {}}
+    checkpoint |= {"channel_values": {}, "channel_versions": {}}
+    saver.put(config("other", checkpoint_ns=""), checkpoint, told, {})
+    stored = checkpointer.list_checkpoints("other")[0].metadata
+    assert isinstance(stored["mine"], Serialized)
+    assert isinstance(stored["said"][0], Serialized)
+    found: Any = saver.get_tuple(config("other"))
+    assert found.metadata["said"] == told["said"]
+
+
+def test_metadata_that_went_through_a_serializer_is_read_and_pruned_by(checkpointer):
+    saver = ClewSaver(checkpointer, serde=Backwards(), messages=None)
+    graph = delta_graph(saver)
+    for number in range(7):
+        graph.invoke({"log": [HumanMessage(f"said {number}", id=f"s{number}")]}, config())
+    expected = [each.content for each in graph.get_state(config()).values["log"]]
+    # As it was stored before metadata was left plain.
+    for each in checkpointer.get_history("t", None):
+        metadata = {name: Serialized(*saver.serde.dumps_typed(value)) for name, value in each.metadata.metadata.items()}
+        parent = {} if each.metadata.parent_id else {"parent": None}
+        named = {"thread_id": "t", "checkpoint_id": each.metadata.parent_id}
+        checkpointer.put_checkpoint(
+            named, each.state, new_id=each.checkpoint_id, step=each.metadata.step, metadata=metadata, **parent
+        )
+    fresh = ClewSaver(checkpointer, serde=Backwards(), messages=None)
+    found: Any = fresh.get_tuple(config())
+    assert found.metadata["source"] == "loop"
+    before = checkpointer.size("t")
+    fresh.prune(["t"])
+    assert checkpointer.size("t") < before
+    assert [each.content for each in delta_graph(fresh).get_state(config()).values["log"]] == expected
+
+
+def test_what_comes_back_as_plain_data_is_told_once_with_the_way_to_allow_it(checkpointer, caplog):
+    name = f"Unheard{new_id()}"
+    unheard: Any = make_dataclass(name, ["x"], namespace={"__module__": __name__})
+    put(ClewSaver(checkpointer), {"a": unheard(1), "b": unheard(2)})
+    with caplog.at_level("WARNING", "clew"):
+        get(ClewSaver(checkpointer))
+        get(ClewSaver(checkpointer))
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "clew"]
+    assert f"{unheard.__module__}.{name}" in told
+    assert f"ClewSaver(…, allow=[{name}])" in told
+
+
+def test_in_strict_mode_langgraph_tells_the_saver_what_its_schema_names():
+    script = """
+import enum, sys
+from dataclasses import dataclass
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+from clew.adapters.langgraph import ClewSaver
+
+@dataclass
+class Plan:
+    city: str
+
+class State(TypedDict, total=False):
+    plan: Plan
+    asked: str
+
+graph = StateGraph(State).add_node("go", lambda state: {"asked": state["plan"].city}).add_edge(START, "go")
+graph = graph.compile(checkpointer=ClewSaver("memory://"))
+config = {"configurable": {"thread_id": "t"}}
+graph.invoke({"plan": Plan("Lisbon")}, config)
+print(graph.invoke({"asked": "again"}, config))
+"""
+    environment = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert "Plan(city='Lisbon')" in done.stdout
 
 
 def test_a_custom_type_in_a_list_is_serialized_once(checkpointer):

@@ -20,6 +20,7 @@ from typing import Any, Final
 import ormsgpack
 
 from clew.adapters.langgraph.keeping import Kept, one_of_its_kind
+from clew.adapters.langgraph.messages import unsaid
 from clew.adapters.langgraph.values import MESSAGES
 from clew.codec.chunks import NO_ITEMS, Chunks, packed_list
 from clew.model.checkpoint import Checkpoint
@@ -173,17 +174,18 @@ def changes(
     return found
 
 
-def new_elements(parent: Known | None, found: Changes, name: str, value: Any) -> list[tuple[int, Any]]:
-    """The elements of a changed list, with their places, that its parent does not have like this."""
-    if type(value) is not list or (name not in found.set and name not in found.append):
+def new_places(parent: Known | None, found: Changes, name: str, value: list[Any]) -> list[int] | None:
+    """The places of what a list has that its parent's has not; `None` if that can't be told from what is known."""
+    if name not in found.set and name not in found.append:
         return []
     if kept := found.kept.get(name):
-        return list(enumerate(value[kept:], kept))
-    before = parent.dumps.get(name) if parent else None
-    if before is None or name not in found.dumps:
-        return list(enumerate(value))
-    old = set(before.elements())
-    return [(at, value[at]) for at, each in enumerate(found.dumps[name].elements()) if each not in old]
+        return list(range(kept, len(value)))
+    if parent is None or name not in found.dumps:
+        return None
+    before = parent.dumps.get(name)
+    if before is None:
+        return list(range(len(value))) if name not in parent.channels else None
+    return unsaid(before.elements(), found.dumps[name].elements())
 
 
 class Memory:

@@ -81,8 +81,9 @@ def import_threads(
 ) -> Imported:
     """Put every checkpoint of `source` that `saver` does not have into it, with its pending writes.
 
-    A thread belongs to the `user_id` in the metadata of its oldest checkpoint, if there is one. `clock` is the checkpointer's,
-    if times are to be those of the source. Raises ConfigError for a class that would come back as plain data: allow it.
+    A thread belongs to whom the metadata of its oldest checkpoint names under the saver's `owner_key`, if it names
+    somebody. `clock` is the checkpointer's, if times are to be those of the source. Raises ConfigError for a class that
+    would come back as plain data: allow it.
     """
     threads: dict[str, list[Place]] = defaultdict(list)
     for place in source.places():
@@ -94,7 +95,7 @@ def import_threads(
         there = saver.checkpointer.list_checkpoints(config, limit=None, namespaces="all")
         have = {(each.namespace, each.checkpoint_id) for each in there}
         thread = saver.checkpointer.get_thread(config)
-        owner: dict[str, Any] | None = {"user_id": thread.user_id} if thread and thread.user_id else None
+        owner = _named(saver, thread.user_id) if thread and thread.user_id else None
         # LangGraph's ids grow with time.
         for place in sorted(places, key=lambda each: each[2]):
             if progress is not None:
@@ -107,12 +108,16 @@ def import_threads(
             if found is None:
                 continue
             if owner is None:
-                user_id = found.metadata.get("user_id")
-                owner = {"user_id": user_id} if user_id and not have else {}
+                user_id = found.metadata.get(saver.owner_key) if saver.owner_key is not None else None
+                owner = _named(saver, user_id) if user_id and not have else {}
             _put(saver, source, place, found, owner, clock)
     if progress is not None:
         progress(total, total)
     return Imported(threads=len(threads), checkpoints=total - known, known=known)
+
+
+def _named(saver: ClewSaver, user_id: Any) -> dict[str, Any]:
+    return {saver.owner_key: user_id} if saver.owner_key is not None else {}
 
 
 def _put(

@@ -8,7 +8,7 @@ from typing import Any, Final
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.langgraph.addresses import outer_id
+from clew.adapters.langgraph.ids import outer_id
 from clew.adapters.langgraph.values import loaded
 from clew.model.checkpoint import Checkpoint
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from clew.adapters.langgraph.addresses import of_everybody
 from clew.adapters.langgraph.layout import graph_checkpoint
-from clew.adapters.langgraph.twins import SyncTwins
+from clew.adapters.langgraph.loading import Loading
+from clew.adapters.langgraph.values import loaded
 from clew.errors import ConfigError
 from clew.model.retention import RetentionPolicy
 
 
-class Removing(SyncTwins):
-    """Methods for whole threads and runs. LangGraph names no user here, so these act for everybody."""
+class Removing(Loading):
+    """Methods for whole threads and runs. LangGraph names no user in its own, so these act for everybody."""
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove the thread with everything; a run that still goes on in it gets ThreadDeletedError."""
@@ -47,7 +48,7 @@ class Removing(SyncTwins):
         needed: set[tuple[str, str]] = set()
         for namespace, head in heads.items():
             source = {**config, "checkpoint_ns": namespace, "checkpoint_id": head.checkpoint_id}
-            waiting = set(head.metadata.get("counters_since_delta_snapshot") or ())
+            waiting = set(loaded(head.metadata.get("counters_since_delta_snapshot"), self.serde) or ())
             while waiting:
                 found = await self.checkpointer.aget_checkpoint(source)
                 if found is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,54 +13,42 @@ from langgraph.checkpoint.base import (
     ChannelVersions,
     CheckpointMetadata,
     CheckpointTuple,
-    DeltaChannelHistory,
-    PendingWrite,
     get_checkpoint_metadata,
-    writes_sort_key,
 )
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.langgraph.addresses import clew_config, inner_id, of_everybody, outer_id, runnable_config
-from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump, new_elements
+from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump
 from clew.adapters.langgraph.keeping import Change, Kept, changed
 from clew.adapters.langgraph.layout import (
     BOOK,
     book_of,
     field_of,
     fields_of,
-    graph_checkpoint,
-    graph_metadata,
     is_layout,
 )
-from clew.adapters.langgraph.messages import moment_of, recorded
-from clew.adapters.langgraph.removing import Removing
-from clew.adapters.langgraph.values import Allowed, loaded, stored, strict_serializer
+from clew.adapters.langgraph.loading import WRITE
+from clew.adapters.langgraph.recording import Recording
+from clew.adapters.langgraph.values import Allowed, stored, stored_metadata, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
-from clew.checkpointer.finding import Namespaces
 from clew.checkpointer.saving import NOT_LOADED
-from clew.clock import SYSTEM_CLOCK
 from clew.codec.packing import Packer
 from clew.errors import ConfigError, ConflictError
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict
-from clew.model.config import ANY_USER
 from clew.model.message import Message
 
-WRITE: Final = "write:"
-"""Begins the keys of the attachments that are pending writes."""
 STARTED: Final = "__clew_started_at__"
 """In a config that LangGraph hands back: whether a run started at the head or at a checkpoint that it named."""
-PAGE: Final = 20
-"""How many checkpoints are read at a time for a list."""
 
 
-class ClewSaver(Removing):
+class ClewSaver(Recording):
     """LangGraph's checkpoints in any Clew store: `graph.compile(checkpointer=ClewSaver(clew.connect(url)))`.
 
     Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every thread is an ordinary Clew
     thread, owned by `configurable["user_id"]` if there is one.
 
+    - `owner_key`: the configurable that names the owner; `None` if none does, and threads belong to nobody.
     - `allow`: classes (or pairs of module and name) that values may come back as, beside LangGraph's and LangChain's own.
       Others come back as their plain data: what is stored never names code to import.
     - `messages`: the channel whose messages go into the conversation record too, with the same commit; `None` for none.
@@ -73,6 +61,7 @@ class ClewSaver(Removing):
         self,
         checkpointer: BaseCheckpointer | str | None = None,
         *,
+        owner_key: str | None = "user_id",
         allow: Allowed = (),
         messages: str | None = "messages",
         on_conflict: OnConflict = "branch",
@@ -80,8 +69,7 @@ class ClewSaver(Removing):
     ) -> None:
         if on_conflict not in ("branch", "reject"):
             raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
-        super().__init__(checkpointer, serde=serde or strict_serializer(allow))
-        self._channel = messages
+        super().__init__(checkpointer, serde=serde or strict_serializer(allow), owner_key=owner_key, messages=messages)
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()
         self._packer = Packer(self.checkpointer._codec.registry)
@@ -97,7 +85,7 @@ class ClewSaver(Removing):
     ) -> RunnableConfig:
         """Save a checkpoint as a child of the one that `config` names."""
         told = get_checkpoint_metadata(config, metadata)
-        target = clew_config(config, run_id=_text_or_none(told.get("run_id")))
+        target = await self._named(config, run_id=_text_or_none(told.get("run_id")))
         thread_id, namespace, parent_id = target["thread_id"], target["checkpoint_ns"], target["checkpoint_id"]
         # A channel without a version is one that LangGraph has dropped.
         values = {
@@ -107,24 +95,26 @@ class ClewSaver(Removing):
         }
         described: dict[str, Any] = {
             "step": step if isinstance(step := told.get("step"), int) else None,
-            "metadata": {name: stored(value, self.serde, f"metadata[{name!r}]") for name, value in told.items()},
+            "metadata": stored_metadata(told, self.serde),
             "on_conflict": self._choice(config, parent_id),
-            "new_id": checkpoint["id"],
+            "new_id": await self._stored_id(target, checkpoint["id"]),
         }
         key = thread_id, namespace
         known = self._memory.get(key, parent_id)
         found = changes(known, values, new_versions, self._stored)
         doubtful = found.surprising
         change = self._change(found, book_of(checkpoint), known)
-        saved = await self._update(target, known, found, change, values, described) if known is not None else None
-        if saved is None:
-            found = changes(None, values, new_versions, self._stored)
-            change = self._change(found, book_of(checkpoint), None)
-            saved = await self._put_whole(target, found, change, values, described)
+        with self._addresses.naming_the_owner():
+            said = await self._said(target, known, found, checkpoint, new_versions)
+            saved = await self._update(target, change, said, described) if known is not None else None
+            if saved is None:
+                found = changes(None, values, new_versions, self._stored)
+                change = self._change(found, book_of(checkpoint), None)
+                saved = await self._put_whole(target, change, said, described)
         self._memory.put(
             key,
             Known(
-                checkpoint_id=checkpoint["id"],
+                checkpoint_id=saved.checkpoint_id,
                 channels=frozenset(values),
                 dumps=found.dumps,
                 saved=saved,
@@ -132,7 +122,8 @@ class ClewSaver(Removing):
                 doubtful=doubtful,
             ),
         )
-        return runnable_config(thread_id, namespace, checkpoint["id"])
+        owner = self._addresses.owner_of(config)
+        return self._addresses.runnable_config(thread_id, namespace, saved.checkpoint_id, owner=owner)
 
     def _change(self, found: Changes, book: dict[str, Any], known: Known | None) -> Change:
         """What was `found` to have changed, as fields, and what is kept of the state that it makes."""
@@ -141,23 +132,12 @@ class ClewSaver(Removing):
         return changed(before, fields, fields_of(found.append), [*map(field_of, found.remove)], self._packer)
 
     async def _update(
-        self,
-        target: dict[str, Any],
-        known: Known,
-        found: Changes,
-        change: Change,
-        values: Mapping[str, Any],
-        described: dict[str, Any],
+        self, target: dict[str, Any], change: Change, said: list[Message], described: dict[str, Any]
     ) -> Checkpoint | None:
-        """Save what was `found` to have changed since the parent; `None` if the parent is not there any more."""
+        """Save what has changed since the parent; `None` if the parent is not there any more."""
         try:
             return await self.checkpointer.aupdate_state(
-                target,
-                set=change.set,
-                append=change.append,
-                remove=change.remove,
-                messages=self._said(target, known, found, values, change),
-                **described,
+                target, set=change.set, append=change.append, remove=change.remove, messages=said, **described
             )
         except ConflictError as error:
             if type(error) is not ConflictError:
@@ -166,35 +146,11 @@ class ClewSaver(Removing):
             return None
 
     async def _put_whole(
-        self,
-        target: dict[str, Any],
-        found: Changes,
-        change: Change,
-        values: Mapping[str, Any],
-        described: dict[str, Any],
+        self, target: dict[str, Any], change: Change, said: list[Message], described: dict[str, Any]
     ) -> Checkpoint:
-        saved = await self.checkpointer.aput_checkpoint(
-            target,
-            change.set,
-            parent=None if target["checkpoint_id"] is None else HEAD,
-            messages=self._said(target, None, found, values, change),
-            **described,
-        )
+        parent = None if target["checkpoint_id"] is None else HEAD
+        saved = await self.checkpointer.aput_checkpoint(target, change.set, parent=parent, messages=said, **described)
         return replace(saved, state=NOT_LOADED)
-
-    def _said(
-        self,
-        target: dict[str, Any],
-        known: Known | None,
-        found: Changes,
-        values: Mapping[str, Any],
-        change: Change,
-    ) -> list[Message]:
-        """What is new in the conversation. A subgraph's is its own affair: what it says to others comes up here anyway."""
-        if self._channel is None or target["checkpoint_ns"]:
-            return []
-        new = new_elements(known, found, self._channel, values.get(self._channel))
-        return recorded(new, moment_of(change.set[BOOK]) or SYSTEM_CLOCK.now())
 
     def _stored(self, value: Any, name: str) -> Any:
         return stored(value, self.serde, name)
@@ -223,7 +179,8 @@ class ClewSaver(Removing):
             f"{WRITE}{index}:{task_id}": [path, channel, stored(value, self.serde, channel)]
             for index, task_id, path, channel, value in writes
         }
-        await self.checkpointer.aput_attachments(clew_config(config), attachments, keep=keep)
+        with self._addresses.naming_the_owner():
+            await self.checkpointer.aput_attachments(await self._named(config), attachments, keep=keep)
 
     def put_indexed_writes(self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]]) -> None:
         """Sync twin of `aput_indexed_writes`."""
@@ -233,7 +190,7 @@ class ClewSaver(Removing):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, or the head of its thread and namespace."""
-        source = clew_config(config)
+        source = await self._named(config)
         key = source["thread_id"], source["checkpoint_ns"]
         known = self._memory.last(key)
         kept = known.kept if known is not None else None
@@ -246,7 +203,9 @@ class ClewSaver(Removing):
         else:
             kept = None
         # What LangGraph puts next is mostly a child of this one.
-        made = await self._tuple(found, source, started="checkpoint" if source["checkpoint_id"] else "head")
+        started = "checkpoint" if source["checkpoint_id"] else "head"
+        marked = {STARTED: started} if self._on_conflict == "reject" else {}
+        made = await self._tuple(found, source, self._addresses.owner_of(config), **marked)
         before = self._memory.get(key, found.checkpoint_id)
         if is_layout(found.state) and (kept is None or before is None or before.doubtful):
             values = made.checkpoint["channel_values"]
@@ -260,117 +219,6 @@ class ClewSaver(Removing):
             )
             self._memory.put(key, known)
         return made
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Checkpoints, newest first: of the thread and namespace that `config` names, of all its namespaces, or of all
-        threads. Nothing is held while the caller pauses."""
-        left = limit
-        if config is None:
-            sources = [of_everybody(each.thread_id) async for each in self._threads()]
-        else:
-            sources = [clew_config(config)]
-        for source in sources:
-            async for found in self._history(config, source, filter, before, left):
-                yield await self._tuple(found, source)
-                if left is not None:
-                    left -= 1
-
-    async def _history(
-        self,
-        config: RunnableConfig | None,
-        source: dict[str, Any],
-        filter: dict[str, Any] | None,
-        before: RunnableConfig | None,
-        limit: int | None,
-    ) -> AsyncIterator[Checkpoint]:
-        given = config["configurable"] if config is not None else {}
-        namespaces: Namespaces = "all" if given.get("checkpoint_ns") is None else "own"
-        mark, older_than = None, None
-        if before is not None and (before_id := before["configurable"].get("checkpoint_id")):
-            cursor = {**source, "checkpoint_id": inner_id(before_id)}
-            cursor["checkpoint_ns"] = before["configurable"].get("checkpoint_ns") or cursor.get("checkpoint_ns")
-            if await self.checkpointer.aexists(cursor):
-                mark = cursor["checkpoint_id"]
-            else:
-                # One that is not there (any more) can still be compared with: LangGraph's ids grow with time.
-                older_than = before_id
-        wanted = source.get("checkpoint_id")
-        while limit is None or limit > 0:
-            size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
-            page = await self.checkpointer.aget_history(source, size, before=mark, where=filter, namespaces=namespaces)
-            for found in page:
-                if older_than is not None and outer_id(found.checkpoint_id) >= older_than:
-                    continue
-                if wanted is None or found.checkpoint_id == wanted:
-                    yield found
-                    limit = None if limit is None else limit - 1
-                    if limit == 0:
-                        return
-            if len(page) < size:
-                return
-            mark = page[-1].checkpoint_id
-
-    async def _threads(self) -> AsyncIterator[Any]:
-        offset = 0
-        while page := await self.checkpointer.alist_threads({"user_id": ANY_USER}, offset=offset, limit=500):
-            for each in page:
-                yield each
-            offset += len(page)
-
-    async def _tuple(self, found: Checkpoint, source: dict[str, Any], started: str | None = None) -> CheckpointTuple:
-        described = found.metadata
-        thread_id, namespace = described.thread_id, described.namespace
-        writes = await self._writes({**source, "checkpoint_id": found.checkpoint_id, "checkpoint_ns": namespace})
-        marked = {STARTED: started} if started and self._on_conflict == "reject" else {}
-        return CheckpointTuple(
-            config=runnable_config(thread_id, namespace, found.checkpoint_id, **marked),
-            checkpoint=graph_checkpoint(found, self.serde),
-            metadata=graph_metadata(found, self.serde),
-            parent_config=(
-                runnable_config(thread_id, namespace, described.parent_id) if described.parent_id is not None else None
-            ),
-            pending_writes=writes,
-        )
-
-    async def _writes(self, config: dict[str, Any]) -> list[PendingWrite]:
-        """The pending writes of a checkpoint, in the order in which a step applies them."""
-        found: list[tuple[tuple[str, str, int], PendingWrite]] = []
-        for key, data in (await self.checkpointer.alist_attachments(config)).items():
-            if key.startswith(WRITE):
-                index, _, task_id = key.removeprefix(WRITE).partition(":")
-                path, channel, value = data
-                order = writes_sort_key(path, task_id, int(index))
-                found.append((order, (task_id, channel, loaded(value, self.serde))))
-        return [write for _, write in sorted(found, key=lambda each: each[0])]
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """For each channel what was written to it since its last stored value, up to the checkpoint that `config` names."""
-        histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
-        waiting = set(channels)
-        source = clew_config(config)
-        found = await self.checkpointer.aget_checkpoint(source) if waiting else None
-        while found is not None and waiting and found.metadata.parent_id is not None:
-            source = {**source, "checkpoint_id": found.metadata.parent_id}
-            found = await self.checkpointer.aget_checkpoint(source)
-            if found is None:
-                break
-            for write in reversed(await self._writes(source)):
-                if write[1] in waiting:
-                    histories[write[1]]["writes"].insert(0, write)
-            values = graph_checkpoint(found, self.serde)["channel_values"]
-            for channel in waiting & values.keys():
-                histories[channel]["seed"] = values[channel]
-                waiting.discard(channel)
-        return histories
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Integers; a thread that came from elsewhere with textual versions goes on with those."""
