@@ -1,7 +1,10 @@
-"""What tells one message from another, and from what it was before an edit."""
+"""What tells one message from another, from what it was before an edit, and what is new from what was there."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -17,3 +20,23 @@ def fingerprint(value: Any) -> bytes:
         # Not valid Unicode, or a number too big.
         shown = repr(value).encode("utf-8", "surrogatepass")
     return blake2b(shown, digest_size=16).digest()
+
+
+def unsaid(before: Sequence[bytes], now: Sequence[bytes]) -> list[int]:
+    """The places in `now` of what does not follow in `before`, in its order: of what is new.
+
+    So a list that grew, one of which the beginning was cut off or summed up, and one that was edited give only what was added,
+    though the same be said many times.
+    """
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for place, each in enumerate(before):
+        places[each].append(place)
+    new, at = [], 0
+    for place, each in enumerate(now):
+        there = places.get(each, ())
+        following = bisect_left(there, at)
+        if following < len(there):
+            at = there[following] + 1
+        else:
+            new.append(place)
+    return new

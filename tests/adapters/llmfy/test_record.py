@@ -9,8 +9,8 @@ from typing import Any, TypedDict
 import pytest
 from llmfy import END, START, FlowEngine, Message, Role
 
+from clew.adapters.fingerprint import unsaid
 from clew.adapters.llmfy import ClewCheckpointer
-from clew.adapters.llmfy.messages import unsaid
 from tests.adapters.llmfy.support import NEW, checkpoint
 from tests.checkpointer.support import run
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import ormsgpack
 
+from clew.adapters.fingerprint import unsaid
 from clew.adapters.langgraph.keeping import Kept, one_of_its_kind
-from clew.adapters.langgraph.messages import unsaid
 from clew.adapters.langgraph.values import MESSAGES
 from clew.codec.chunks import NO_ITEMS, Chunks, packed_list
 from clew.model.checkpoint import Checkpoint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -46,21 +46,6 @@ def recorded(elements: Iterable[tuple[int, Any]], brought_by: str, when: datetim
     is saved again brings nothing new.
     """
     return [_message(each, id_of(each) or f"{brought_by}-{at}", when) for at, each in elements if is_message(each)]
-
-
-def unsaid(before: Sequence[Any], now: Sequence[Any]) -> list[int]:
-    """The places in `now` of what does not follow in `before`, in its order: of what is new.
-
-    So a list that grew, one that lost its beginning and one that was edited give only what was added, though the same be said
-    many times.
-    """
-    new, at = [], 0
-    for place, each in enumerate(now):
-        try:
-            at = before.index(each, at) + 1
-        except ValueError:
-            new.append(place)
-    return new
 
 
 def written(value: Any) -> list[Any]:

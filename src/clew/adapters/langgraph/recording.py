@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from clew.adapters.fingerprint import fingerprint, unsaid
 from clew.adapters.langgraph.changes import Changes, Known, new_places
 from clew.adapters.langgraph.forking import Forking
 from clew.adapters.langgraph.layout import graph_checkpoint
@@ -18,7 +19,6 @@ from clew.adapters.langgraph.messages import (
     is_message,
     moment_of,
     recorded,
-    unsaid,
     written,
 )
 from clew.checkpointer.base import BaseCheckpointer
@@ -91,4 +91,5 @@ class Recording(Forking):
             return list(range(len(value)))
         parent = await self.checkpointer.aget_checkpoint(target)
         before = graph_checkpoint(parent, self.serde)["channel_values"].get(channel) if parent is not None else None
-        return unsaid(before if isinstance(before, list) else [], value)
+        old = before if isinstance(before, list) else []
+        return unsaid([*map(fingerprint, old)], [*map(fingerprint, value)])

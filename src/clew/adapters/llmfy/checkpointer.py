@@ -15,7 +15,8 @@ from llmfy.flow_engine.checkpointer.base_checkpointer import Checkpoint as Their
 from llmfy.flow_engine.checkpointer.base_checkpointer import CheckpointMetadata as TheirMetadata
 from llmfy.llmfy_core.messages.tool_call import ToolCall
 
-from clew.adapters.llmfy.messages import fingerprints, recorded, unsaid
+from clew.adapters.fingerprint import unsaid
+from clew.adapters.llmfy.messages import fingerprints, recorded
 from clew.adapters.llmfy.metadata import LLMFY, field_of, their_metadata, told_by
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer

@@ -19,21 +19,6 @@ def fingerprints(messages: Any) -> list[bytes]:
     return list(map(fingerprint, messages)) if isinstance(messages, list) else []
 
 
-def unsaid(before: Sequence[Any], now: Sequence[Any]) -> list[int]:
-    """The places in `now` of what does not follow in `before`, in its order: of what is new.
-
-    So a list that grew, one of which the beginning was cut off or summed up, and one that was edited give only what was added,
-    though the same be said many times.
-    """
-    new, at = [], 0
-    for place, each in enumerate(now):
-        try:
-            at = before.index(each, at) + 1
-        except ValueError:
-            new.append(place)
-    return new
-
-
 def recorded(messages: Any, places: Sequence[int]) -> list[Message]:
     """Those of a state's `messages` that are at `places`, as entries of the conversation record."""
     return [message for at in places if (message := _message(messages[at])) is not None]
