@@ -63,11 +63,26 @@ def test_the_oldest_go_until_the_thread_fits(store, room):
 def test_milestones_heads_and_what_is_kept_stay_however_large_they_are(store):
     checkpointer = store.open()
     fill(checkpointer, "t", 10)
-    fill(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}, 2)
+    fill(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}, 4)
     third = checkpointer.list_checkpoints("t", limit=None)[7]
     checkpointer.cleanup(RetentionPolicy(max_bytes=0, keep_every=4), config="t", keep=[("", third.checkpoint_id)])
     assert numbers(checkpointer) == [2, 3, 7, 9]
-    assert numbers(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}) == [1]
+    # Commits 11 to 14: the first since the eighth, the twelfth, the head.
+    assert numbers(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}) == [0, 1, 3]
+
+
+def test_milestones_stay_where_messages_are_saved_between_the_checkpoints(store):
+    checkpointer = store.open()
+    policy = RetentionPolicy(max_history=2, keep_every=10)
+    kept = []
+    for number in range(40):
+        checkpointer.put_state("t", {"n": number})
+        checkpointer.put_messages("t", [clew.Message(role="user", content="hi")])
+        if number % 20 == 19:
+            checkpointer.cleanup(policy)
+            kept.append(numbers(checkpointer))
+    # Commits 11, 21 and 31 are the first after a multiple of 10; the cleanup is a commit, too, so 42, 50, 60 and 70 follow.
+    assert kept == [[5, 10, 15, 18, 19], [5, 10, 15, 20, 24, 29, 34, 38, 39]]
 
 
 def test_a_size_counts_the_messages_though_they_stay(store):

@@ -58,11 +58,7 @@ def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> b
 
 def due(checkpoints: Iterable[D], policy: RetentionPolicy, now: datetime) -> list[D]:
     """Those of a thread's `checkpoints` that are too old or too many at `now`: never a head, never a kept milestone."""
-    return [
-        checkpoint
-        for age, checkpoint in _with_age(checkpoints)
-        if not _stays(checkpoint, age, policy) and _is_old(checkpoint, age, policy, now)
-    ]
+    return [checkpoint for age, checkpoint in _may_go(checkpoints, policy) if _is_old(checkpoint, age, policy, now)]
 
 
 def due_by_size(
@@ -84,11 +80,7 @@ def due_by_size(
         return []
     out = {(each.namespace, each.checkpoint_id) for each in gone} | set(keep)
     candidates = sorted(
-        (
-            each
-            for age, each in _with_age(held)
-            if not _stays(each, age, policy) and (each.namespace, each.checkpoint_id) not in out
-        ),
+        (each for _, each in _may_go(held, policy) if (each.namespace, each.checkpoint_id) not in out),
         key=lambda each: each.sequence,
     )
 
@@ -116,18 +108,29 @@ def needed(held: Iterable[Held]) -> list[Range] | None:
     return ranges
 
 
-def _with_age(checkpoints: Iterable[D]) -> Iterable[tuple[int, D]]:
-    """Each checkpoint with how many newer ones its namespace has."""
+def _may_go(checkpoints: Iterable[D], policy: RetentionPolicy) -> Iterable[tuple[int, D]]:
+    """Each checkpoint that is neither a head nor a milestone, with how many newer ones its namespace has."""
     by_namespace: dict[str, list[D]] = defaultdict(list)
     for checkpoint in checkpoints:
         by_namespace[checkpoint.namespace].append(checkpoint)
     for lineage in by_namespace.values():
-        yield from enumerate(sorted(lineage, key=lambda each: -each.sequence))
+        lineage.sort(key=lambda each: -each.sequence)
+        older: Iterable[D | None] = chain(lineage[1:], [None])
+        for age, (checkpoint, next_older) in enumerate(zip(lineage, older, strict=True)):
+            if age > 0 and not _is_milestone(checkpoint, next_older, policy):
+                yield age, checkpoint
 
 
-def _stays(checkpoint: Dated, age: int, policy: RetentionPolicy) -> bool:
-    # By sequence, so that the same ones stay milestones while the thread grows.
-    return age == 0 or (policy.keep_every is not None and checkpoint.sequence % policy.keep_every == 0)
+def _is_milestone(checkpoint: Dated, next_older: Dated | None, policy: RetentionPolicy) -> bool:
+    """Whether it is the first of its namespace from a multiple of `keep_every` on, by sequence number.
+
+    The numbers count all commits of the thread, so its namespace may have none at the multiple itself. Which one is the first
+    never changes: new ones come after it, and a cleanup leaves it. How many came before it is not known once they are gone.
+    """
+    if policy.keep_every is None:
+        return False
+    stretch = checkpoint.sequence // policy.keep_every
+    return stretch > (next_older.sequence // policy.keep_every if next_older is not None else 0)
 
 
 def _is_old(checkpoint: Dated, age: int, policy: RetentionPolicy, now: datetime) -> bool:
