@@ -93,6 +93,38 @@ def test_a_size_counts_the_messages_though_they_stay(store):
     assert len(checkpointer.list_messages("t")) == 1
 
 
+def test_what_a_fork_shares_does_not_cost_its_source_the_history(local):
+    checkpointer = local.open()
+    fill(checkpointer, "t", 30, 4000)
+    fork = checkpointer.fork("t", "what-if")
+    limit = checkpointer.get_thread("t").size * 9 // 10
+    report = checkpointer.cleanup(RetentionPolicy(max_bytes=limit))
+    assert (report.checkpoints, report.over_limit) == (0, 1)
+    # What comes after the fork is bounded as ever, in both.
+    for number in range(30, 60):
+        for config in ("t", fork):
+            said = [text((str(config), number, part), 1000) for part in range(4)]
+            checkpointer.put_state(config, {"n": number, "said": said})
+    policy = RetentionPolicy(max_bytes=30_000)
+    assert checkpointer.cleanup(policy).over_limit == 1
+    assert 20_000 < checkpointer.get_thread(fork).size <= 30_000
+    assert 40 < min(numbers(checkpointer)) < 55
+    checkpointer.delete_thread(fork)
+    assert checkpointer.cleanup(policy).over_limit == 0
+    assert checkpointer.get_thread("t").size <= 30_000
+    assert checkpointer.verify().ok
+
+
+def test_a_thread_that_can_not_be_made_to_fit_is_counted(store):
+    checkpointer = store.open()
+    fill(checkpointer, "small", 1, 40)
+    fill(checkpointer, "one", 1)
+    fill(checkpointer, "many", 5)
+    report = checkpointer.cleanup(RetentionPolicy(max_bytes=300))
+    assert (report.checkpoints, report.over_limit) == (4, 2)
+    assert checkpointer.cleanup(RetentionPolicy(max_history=1)).over_limit == 0
+
+
 # What it says
 
 

@@ -59,6 +59,10 @@ def cleanup(
         table.add_row(name, f"{count:,}", size(content))
     table.add_row("together", "", size(report.bytes))
     console().print(table)
+    if report.over_limit:
+        console().print(
+            f"{counted(report.over_limit, 'thread')} over the limit all the same: heads, messages or shared values"
+        )
 
 
 def _seconds(text: str) -> float:

@@ -53,12 +53,14 @@ class ValueQuery(Struct, frozen=True, kw_only=True):
 
 
 class ValuePage(Struct, frozen=True, kw_only=True):
-    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped.
-    `sequence` is the thread's, see `Removal.as_of`."""
+    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped. Those
+    under `inherited` are the source's of this fork, and don't count in its size. `sequence` is the thread's, see
+    `Removal.as_of`."""
 
     basis: Basis | None
     rows: tuple[ValueRow, ...] = ()
     fixed_before: int = 0
+    inherited: int = 0
     sequence: int = 0
 
 

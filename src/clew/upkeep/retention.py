@@ -74,7 +74,8 @@ def due_by_size(
     """The oldest of `held` that have to go besides `gone`, so that a thread of `size` bytes is within `max_bytes`.
 
     As few as will do by what their bytes and those of the values that only they need come to; all that may go, if that is not
-    enough. Oldest is by sequence, in all namespaces together.
+    enough. Oldest is by sequence, in all namespaces together. Values that stay whatever goes don't count, or a history would go
+    and free nothing: those that a fork shares (`shared`), and all of them if a damaged checkpoint stays that may need any.
     """
     if policy.max_bytes is None:
         return []
@@ -84,18 +85,28 @@ def due_by_size(
         key=lambda each: each.sequence,
     )
 
-    def fits(count: int) -> bool:
+    def needs_without(count: int) -> list[Range] | None:
         going = {(each.namespace, each.checkpoint_id) for each in chain(gone, candidates[:count])}
-        staying = [each for each in held if (each.namespace, each.checkpoint_id) not in going]
+        return needed(each for each in held if (each.namespace, each.checkpoint_id) not in going)
+
+    every = needs_without(len(candidates)) is None
+    room = policy.max_bytes + (sum(row.size for row in rows) if every else shared(rows, fixed_before))
+
+    def fits(count: int) -> bool:
         less = sum(each.size for each in chain(gone, candidates[:count]))
-        needs = needed(staying)
-        return size - less - (0 if needs is None else freed(rows, needs, fixed_before)) <= (policy.max_bytes or 0)
+        needs = needs_without(count)
+        return size - less - (0 if needs is None else freed(rows, needs, fixed_before)) <= room
 
     low, high = 0, len(candidates)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
     return candidates[:low]
+
+
+def shared(rows: Iterable[RowSize], fixed_before: int) -> int:
+    """The bytes of those of `rows` that stay whatever the thread lets go."""
+    return sum(row.size for row in rows if row.first < fixed_before)
 
 
 def needed(held: Iterable[Held]) -> list[Range] | None:

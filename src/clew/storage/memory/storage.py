@@ -248,7 +248,11 @@ class MemoryStorage:
                 rows = overlapping(thread.rows, query.ranges)
             found = tuple(rows if query.data else (replace(row, data=b"") for row in rows))
             return ValuePage(
-                basis=thread.basis, rows=found, fixed_before=thread.log.fixed_before, sequence=thread.sequence
+                basis=thread.basis,
+                rows=found,
+                fixed_before=thread.log.fixed_before,
+                inherited=thread.log.inherited,
+                sequence=thread.sequence,
             )
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:

@@ -155,8 +155,14 @@ def values(connection: sqlite3.Connection, query: ValueQuery) -> ValuePage:
     ranges = [(query.since, _FAR)] if query.ranges is None else union(query.ranges)
     statement = SQL["value_rows" if query.data else "value_digests"]
     rows = _value_rows(connection, thread.log_no, ranges, statement)
-    _, fixed_before = shared_before(connection, thread.log_no)
-    return ValuePage(basis=thread.basis, rows=tuple(rows), fixed_before=fixed_before, sequence=thread.sequence)
+    inherited, fixed_before = shared_before(connection, thread.log_no)
+    return ValuePage(
+        basis=thread.basis,
+        rows=tuple(rows),
+        fixed_before=fixed_before,
+        inherited=inherited,
+        sequence=thread.sequence,
+    )
 
 
 def _value_rows(connection: sqlite3.Connection, log_no: int, ranges: list[Range], statement: str) -> list[ValueRow]:
