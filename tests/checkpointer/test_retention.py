@@ -172,6 +172,20 @@ def test_a_cleanup_of_very_many_checkpoints_goes_in_steps_and_counts_all(store, 
     assert checkpointer.verify().ok
 
 
+def test_namespaces_that_have_the_same_ids_keep_what_they_should(store, monkeypatch):
+    monkeypatch.setattr("clew.checkpointer.sweeping.BODIES", 10)
+    monkeypatch.setattr("clew.checkpointer.finding.PAGE", 10)
+    checkpointer = store.open()
+    both = [{"thread_id": "t", "checkpoint_ns": name} for name in ("", "sub")]
+    for config in both:
+        for number in range(25):
+            checkpointer.put_checkpoint(config, {"n": number}, new_id=f"step-{number}", metadata={"a": 1})
+    assert len(checkpointer.list_checkpoints("t", limit=None, where={"a": 1}, namespaces="all")) == 50
+    assert checkpointer.cleanup(RetentionPolicy(max_history=15)).checkpoints == 20
+    assert [numbers(checkpointer, config) for config in both] == [list(range(10, 25))] * 2
+    assert len(checkpointer.list_checkpoints("t", limit=None, where={"a": 1}, namespaces="all")) == 30
+
+
 def test_threads_that_the_policy_can_not_touch_are_not_read(store, clock):
     checkpointer = store.open(SpyStorage, clock=clock)
     spy: Any = checkpointer.storage

@@ -44,7 +44,8 @@ don't count for the fork's size. What a fork needs is `fixed_before` in its sour
 **Owners.** A thread that nobody owns can be read and written by everybody who knows its id, and is listed under `None` only.
 
 **Queries** see everything acknowledged before they began, each one unchanging view, and answer with nothing for a thread of
-another user. An unknown `before` finds nothing. In `stats`, the bytes of a day are bodies, metadata and messages.
+another user. An unknown `before` finds nothing; with `before_sequence`, both bounds hold.
+In `stats`, the bytes of a day are bodies, metadata and messages.
 """
 
 from __future__ import annotations

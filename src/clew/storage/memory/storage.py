@@ -228,6 +228,9 @@ class MemoryStorage:
             if query.before is not None:
                 mark = max((each.sequence for each in thread.named(query.namespace, query.before)), default=0)
                 found = (each for each in found if each.sequence < mark)
+            if query.before_sequence is not None:
+                end = query.before_sequence
+                found = (each for each in found if each.sequence < end)
             if query.run_id is not None:
                 found = (each for each in found if each.run_id == query.run_id)
             page = tuple(islice(found, query.limit))

@@ -90,9 +90,10 @@ def checkpoints(connection: sqlite3.Connection, query: CheckpointQuery) -> Check
     if thread is None:
         return CheckpointPage(basis=None)
     named_by = {"thread": thread.thread_no, "namespace": query.namespace}
-    before: int | None = _FAR
+    before = _FAR if query.before_sequence is None else query.before_sequence
     if query.before is not None:
-        (before,) = connection.execute(SQL["sequence"], {**named_by, "id": query.before}).fetchone()
+        (mark,) = connection.execute(SQL["sequence"], {**named_by, "id": query.before}).fetchone()
+        before = min(before, mark or 0)
     if query.checkpoint_id is not None:
         kind = "one_checkpoint"
     elif query.namespace is None:
@@ -104,7 +105,7 @@ def checkpoints(connection: sqlite3.Connection, query: CheckpointQuery) -> Check
         {
             **named_by,
             "id": query.checkpoint_id,
-            "before": before or 0,
+            "before": before,
             "run": query.run_id,
             "limit": _limit(query.limit),
         },
