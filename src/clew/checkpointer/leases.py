@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clew.checkpointer.core import Core
+from clew.checkpointer.finishing import finished
 from clew.errors import ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
@@ -85,17 +86,25 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._unmark()
+        await finished(self._end())
+
+    async def _end(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._give_back()
 
     def __enter__(self) -> Self:
-        self._run(self._take())
-        self._mark()
-        self._stopped.clear()
-        self._thread = threading.Thread(target=self._keep_in_thread, name="clew-lease", daemon=True)
-        self._thread.start()
+        try:
+            self._run(self._take())
+            self._mark()
+            self._stopped.clear()
+            self._thread = threading.Thread(target=self._keep_in_thread, name="clew-lease", daemon=True)
+            self._thread.start()
+        except KeyboardInterrupt:
+            # The block is not entered, so nobody would leave it.
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -103,15 +112,22 @@ class Lease:
     ) -> None:
         self._unmark()
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._run(self._give_back())
+        try:
+            if self._thread is not None and self._thread.is_alive():
+                self._thread.join()
+        finally:
+            self._run(finished(self._give_back()))
 
     async def _take(self) -> None:
         deadline = self._core._clock.monotonic() + self._wait
         while True:
             asked = self._core._clock.monotonic()
-            record = await self._ask(self._ttl)
+            try:
+                record = await finished(self._ask(self._ttl))
+            except asyncio.CancelledError:
+                # It may have been granted to nobody who waits.
+                await finished(self._give_back())
+                raise
             if record.holder == self.holder:
                 self._record, self._lost, self._renewed = record, False, asked
                 return
@@ -131,7 +147,8 @@ class Lease:
     async def _keep(self) -> None:
         while not self._lost:
             await asyncio.sleep(self._ttl / 3)
-            await self._renew()
+            # To its end: one that is still on its way when the turn is given back would take it anew.
+            await finished(self._renew())
 
     def _keep_in_thread(self) -> None:
         while not self._lost and not self._stopped.wait(self._ttl / 3):
