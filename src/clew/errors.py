@@ -1,7 +1,7 @@
 """Every error that Clew raises, as one tree.
 
     ClewError
-    ├── ConfigError            the config or an argument is not usable (also a ValueError)
+    ├── ConfigError            the config, an argument or a registered class is not usable (also a ValueError)
     ├── UnsupportedTypeError   the state holds something that can't be saved, at `path` (also a TypeError)
     ├── StateTooLargeError     the state is over `max_state_bytes`
     ├── PermissionDeniedError  the thread belongs to another user

@@ -404,3 +404,18 @@ def test_nothing_is_accepted_after_the_release(store):
     with pytest.raises(clew.StorageError, match="released"):
         checkpointer.put_state("t", 2)
     checkpointer.release()
+
+
+def test_a_refused_save_of_one_user_neither_takes_nor_troubles_those_of_another(store):
+    checkpointer = store.open(durability="background")
+    ana, bob = {"thread_id": "t", "user_id": "ana"}, {"thread_id": "t", "user_id": "bob"}
+    checkpointer.put_state(ana, {"n": 1})
+    assert checkpointer.get_state(ana) == {"n": 1}
+    checkpointer.put_state(bob, {"n": "a stranger's"})
+    checkpointer.put_state(ana, {"n": 2})
+    checkpointer.put_state(ana, {"n": 3})
+    assert checkpointer.get_state(ana) == {"n": 3}
+    assert [each.thread_id for each in checkpointer.list_threads({"user_id": "ana"})] == ["t"]
+    with pytest.raises(clew.PermissionDeniedError, match="bob"):
+        checkpointer.list_threads({"user_id": "bob"})
+    assert [each.state["n"] for each in checkpointer.get_history(ana)] == [3, 2, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
+from clew.storage.wrapper import StorageWrapper
 from tests.checkpointer.support import run
 
 
@@ -136,3 +137,26 @@ def test_warming_for_everybody_serves_each_owner(store):
     assert cold.warm(clew.ANY_USER) == 1
     assert cold.get_state_cache({"thread_id": "t", "user_id": "alice"}) == 1
     assert cold.get_state_cache({"thread_id": "t", "user_id": "bob"}) is None
+
+
+def test_a_save_while_a_thread_is_warmed_is_not_hidden(store):
+    config = {"thread_id": "t", "user_id": "alice"}
+    other = store.open()
+    other.put_state(config, {"n": 1})
+
+    class Overtaken(StorageWrapper):
+        """Another process saves after each state that is read."""
+
+        async def checkpoints(self, query):
+            page = await self.inner.checkpoints(query)
+            if query.detail == "state":
+                await other.aput_state(config, {"n": 2})
+            return page
+
+    cold = store.open(Overtaken)
+
+    async def go():
+        await cold.awarm("alice")
+        assert await cold.aget_state_cache(config) in (None, {"n": 2})
+
+    run(go())

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 from urllib.parse import quote
 
+import asyncpg
 import pytest
 import redis.asyncio
 from msgspec.structs import replace
@@ -163,6 +164,25 @@ def test_stores_in_different_places_have_different_caches():
     assert len(set(prefixes)) == 7
     assert all(each.startswith("clew:cache:") for each in prefixes)
     assert prefix_of(clew.connect("sqlite:///a.db", cache=f"{cache}?prefix=mine")) == "mine"
+
+
+def test_pools_and_clients_that_lead_to_different_places_have_different_caches():
+    async def go():
+        cache = "redis://localhost"
+        pools = [
+            asyncpg.create_pool("postgresql://ann@db1/app", min_size=0),
+            asyncpg.create_pool("postgresql://db2/app", min_size=0),
+            asyncpg.create_pool("postgresql://db1/app", database="other", min_size=0),
+            asyncpg.create_pool(host="db1", database="app", min_size=0),
+        ]
+        clients = [redis.asyncio.Redis.from_url(f"redis://{place}") for place in ("db1", "db2", "db1/1", "db1:6380")]
+        opened: list[clew.BaseCheckpointer] = [clew.PgCheckpointer(pg_pool=pool, cache=cache) for pool in pools]
+        opened += [clew.RedisCheckpointer.from_client(client, cache=cache) for client in clients]
+        prefixes = [prefix_of(each) for each in opened]
+        assert len(set(prefixes)) == len(prefixes)
+        assert prefixes[0] == prefix_of(clew.connect("postgresql://bob@db1/app", cache=cache))
+
+    run(go())
 
 
 def test_the_clock_of_the_checkpointer_is_that_of_its_cache(tmp_path, clock):

@@ -47,7 +47,7 @@ def same(one: Any, other: Any) -> bool:
             other.replace(tzinfo=None),
             other.fold,
             other.utcoffset(),
-        )
+        ) and (not isinstance(one.tzinfo, ZoneInfo) or one.tzinfo is other.tzinfo)
     if isinstance(one, dict):
         return len(one) == len(other) and all(
             same(a, b) for pair in zip(one.items(), other.items(), strict=True) for a, b in zip(*pair, strict=True)
@@ -92,7 +92,7 @@ times = st.one_of(
     ),
     st.datetimes().map(lambda value: value.replace(fold=1)),
     st.dates(),
-    st.times(),
+    st.times(timezones=st.sampled_from(ZONES)),
     st.timedeltas(),
 )
 hashables = st.recursive(
@@ -140,6 +140,7 @@ EVERYTHING: dict[str, Any] = {
         datetime(2026, 1, 1, 12),  # noqa: DTZ001
         date(2026, 1, 1),
         time(1, 2, 3, 4),
+        time(1, 2, tzinfo=ZoneInfo("Europe/Berlin")),
         timedelta(days=-1, microseconds=1),
     ],
     "uuid": UUID(int=7),
@@ -460,6 +461,28 @@ def test_saved_data_names_no_code_to_run(store, monkeypatch):
     checkpointer.put_state("t", hostile)
     assert store.open().get_state("t") == hostile
     assert "antigravity" not in set(sys.modules) - imported
+
+
+def test_a_class_that_has_changed_too_much_is_named_with_its_thread_and_is_no_damage(store):
+    class Old(enum.Enum):
+        PLAN = 1
+
+    class New(enum.Enum):
+        PLANNING = 1
+
+    old, new = store.open(), store.open()
+    old._codec.registry.register(Old, name="Phase")
+    new._codec.registry.register(New, name="Phase")
+    old.put_checkpoint("t", {"phase": Old.PLAN}, metadata={"phase": Old.PLAN}, messages=[clew.Message(role="user")])
+    with pytest.raises(clew.ConfigError, match=r"thread 't'.*New can't be built.*KeyError: 'PLAN'.*decode=") as caught:
+        new.get_state("t")
+    assert (caught.value.thread_id, caught.value.type_name) == ("t", "Phase")
+    # What is listed is not spoilt by it, and what is stored is whole.
+    assert len(new.list_checkpoints("t")) == 1
+    assert len(new.list_messages("t")) == 1
+    old.put_state("u", {"phase": Old.PLAN})
+    new.delete_thread("t")
+    assert new.verify().ok
 
 
 def test_a_class_that_gained_and_lost_fields_still_loads(store):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import clew
-from tests.checkpointer.support import at, text
+from clew.storage.wrapper import StorageWrapper
+from tests.checkpointer.support import at, run, text
 
 STATE = {"m": [text(n) for n in range(10)]}
 GROWN = {"m": [*STATE["m"], text("more")]}
@@ -192,3 +193,67 @@ def test_saves_go_on_over_cleanup_and_compaction_by_another(store):
             other.compact()
     assert mine.get_state("t") == store.open().get_state("t") == state
     assert other.verify().ok
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda late: late.list_messages("t"),
+        lambda late: late.get_message("t", "m"),
+        lambda late: late.get_thread("t"),
+    ],
+    ids=["list_messages", "get_message", "get_thread"],
+)
+def test_a_writer_that_read_no_state_is_told_too(store, read):
+    mine, late = store.open(), store.open()
+    mine.put_messages("t", [clew.Message(role="user", message_id="m", content="hello")])
+    read(late)
+    mine.delete_thread("t")
+    with pytest.raises(clew.ThreadDeletedError):
+        late.put_messages("t", [clew.Message(role="assistant", content="an answer")])
+    assert mine.get_thread("t") is None
+
+
+def test_a_reader_is_not_shown_what_the_threads_former_life_had_under_the_same_ids(store):
+    def secret(owner):
+        return {"m": [{"content": f"{owner}'s secret " + owner * 300}]}
+
+    mine, theirs = store.open(), store.open()
+    ana, bob = {"thread_id": "t", "user_id": "ana"}, {"thread_id": "t", "user_id": "bob"}
+    mine.put_checkpoint(ana, secret("ana"), new_id="step-1")
+    theirs.delete_thread(ana)
+    theirs.put_checkpoint(bob, secret("bob"), new_id="step-1")
+    assert mine.get_state(bob) == secret("bob")
+
+
+class LosesAnAnswer(StorageWrapper):
+    """Loses the answer of one commit, after which something happens before it is tried again."""
+
+    meanwhile = None
+
+    async def apply(self, commits):
+        outcomes = await self.inner.apply(commits)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+            raise clew.TransientStorageError("the answer was lost")
+        return outcomes
+
+
+def test_what_a_cleanup_took_before_a_commit_came_again_is_stored_anew(store):
+    mine, theirs = store.open(LosesAnAnswer), store.open()
+
+    async def clean_up():
+        await theirs.acleanup(clew.RetentionPolicy(max_history=1))
+
+    async def go():
+        first = text("first", 2_000)
+        await mine.aput_state("t", {"doc": first})
+        await mine.aput_state("t", {"doc": text("second", 2_000)})
+        mine.storage.meanwhile = clean_up
+        await mine.aput_state("t", {"doc": text("third", 2_000)})
+        await mine.aput_state("t", {"doc": first})
+        assert await theirs.aget_state("t") == {"doc": first}
+        assert (await theirs.averify()).ok
+
+    run(go())

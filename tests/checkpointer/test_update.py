@@ -115,6 +115,57 @@ def test_the_fields_of_a_class_are_changed_and_it_stays_that_class(store, kind, 
     assert type(loaded) is kind
 
 
+class Settings(pydantic.BaseModel):
+    x: int = 1
+    y: int = 2
+    items: list[int] = []
+    z: int = 4
+
+
+Wide = pydantic.create_model("Wide", **{f"a_field_with_a_long_name_{n}": (int, n) for n in range(40)})  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_a_field_of_a_pydantic_model_that_is_changed_counts_as_set(store, stranger):
+    store.open(state_type=Settings).put_state("t", Settings(y=3))
+    editor = store.open() if stranger else store.open(state_type=Settings)
+    editor.update_state("t", set={"x": 5, "z": 6}, append={"items": [1]})
+    loaded = store.open(state_type=Settings).get_state("t")
+    assert loaded.model_dump(exclude_unset=True) == {"x": 5, "y": 3, "items": [1], "z": 6}
+    editor.update_state("t", remove=["z", "items"])
+    loaded = store.open(state_type=Settings).get_state("t")
+    assert loaded.model_dump(exclude_unset=True) == {"x": 5, "y": 3}
+    assert loaded == Settings(x=5, y=3)
+    store.open(state_type=Settings).put_state("t", loaded)
+    assert store.open(state_type=Settings).get_state("t").model_fields_set == {"x", "y"}
+
+
+def test_so_does_one_of_very_many(store):
+    store.open(state_type=Wide).put_state("t", Wide())
+    name = "a_field_with_a_long_name_7"
+    store.open(state_type=Wide).update_state("t", set={name: -7})
+    assert store.open(state_type=Wide).get_state("t").model_dump(exclude_unset=True) == {name: -7}
+
+
+@pytest.mark.parametrize("kind", [Agent, Model])
+def test_a_field_that_the_class_does_not_have_is_refused(checkpointer, kind):
+    checkpointer._codec.registry.register(kind)
+    checkpointer.put_state("t", kind(messages=[]))
+    with pytest.raises(clew.ConfigError, match="no field 'plam'"):
+        checkpointer.update_state("t", set={"plam": "p"})
+
+
+def test_a_pydantic_model_that_allows_more_may_be_given_more(store):
+    class Open(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="allow")
+        x: int = 1
+
+    checkpointer = store.open(state_type=Open)
+    checkpointer.put_state("t", Open())
+    checkpointer.update_state("t", set={"more": 2})
+    assert checkpointer.get_state("t").model_dump(exclude_unset=True) == {"more": 2}
+
+
 def test_a_process_that_does_not_know_the_class_changes_its_fields_too(store):
     store.open(state_type=Agent).put_state("t", Agent([text(n) for n in range(50)]))
     store.open().update_state("t", append={"messages": ["more"]})

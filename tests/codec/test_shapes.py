@@ -242,6 +242,37 @@ def test_other_containers_come_back_as_what_they_are_when_they_are_cut(kind: Any
     assert type(log.load()["things"]) is kind
 
 
+KINDS = {
+    "text": "x" * 300,
+    "long text": "x" * 10_000,
+    "bytes": b"x" * 300,
+    "int": 1 << 4_000,
+    "list": list(range(300)),
+    "long list": list(range(3_000)),
+    "list of the text": ["x" * 300],
+    "list with more": ["x" * 300, "y" * 400],
+    "tuple": tuple(range(300)),
+    "long tuple": tuple(range(3_000)),
+    "set": set(range(300)),
+    "dict": {f"k{number}": number for number in range(60)},
+    "dict of the text": {"k": "x" * 300},
+    "long dict": {f"k{number}": "x" * 60 for number in range(100)},
+    "list of the dict": [{f"k{number}": "x" * 60 for number in range(100)}],
+    "numbered dict": {number: number for number in range(100)},
+    "chunked list": [message(number) for number in range(400)],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("first", KINDS)
+def test_a_field_may_become_something_of_any_other_kind(first: str) -> None:
+    for second in KINDS:
+        log = ThreadLog()
+        for kind in (first, second, first, second):
+            log.save({"field": KINDS[kind], "nested": {"field": KINDS[kind], "large": "z" * 5_000}})
+        log.check_all()
+
+
 def test_a_dict_with_keys_that_are_not_text_is_cut_too() -> None:
     log = ThreadLog()
     for count in range(1, 60):
@@ -300,4 +331,40 @@ def test_any_sequence_of_changes_to_a_list_loads_back_at_every_point(changes: li
             case "cold":
                 log.become_cold()
         log.save({"list": current, "nested": {"again": current[:7]}})
+    log.check_all()
+
+
+sizes = st.sampled_from([0, 10, 255, 300, 5_000, 20_000])
+leaves = st.one_of(
+    st.none(),
+    st.integers(-(1 << 70), 1 << 70),
+    st.builds(lambda letter, size: letter * size, st.sampled_from("xyé"), sizes),
+    st.builds(lambda letter, size: letter * size, st.sampled_from([b"x", b"\0"]), sizes),
+)
+values = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5),
+        st.lists(inner, max_size=5).map(tuple),
+        st.dictionaries(st.sampled_from("abcdefgh"), inner, max_size=5),
+        st.dictionaries(st.integers(0, 9), inner, max_size=5),
+        st.builds(lambda item, count: [item] * count, inner, st.sampled_from([17, 70, 300])),
+        st.builds(lambda item, count: {f"k{at}": item for at in range(count)}, inner, st.sampled_from([17, 70])),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(values, st.sampled_from(["save", "save", "reload", "cold"])), min_size=2, max_size=6))
+def test_any_sequence_of_states_loads_back_at_every_point(states: list[tuple[Any, str]]) -> None:
+    log = ThreadLog()
+    kept: Any = None
+    for value, what in states:
+        if what == "reload" and log.saved:
+            assert log.reload() == log.saved[-1][1]
+        elif what == "cold":
+            log.become_cold()
+        log.save({"field": value, "wrapped": [value, kept], "large": "z" * 5_000})
+        kept = value
     log.check_all()

@@ -241,6 +241,31 @@ def test_what_is_no_pair_of_stores_is_refused():
         clew.DistributedCheckpointer(clew.DistributedCheckpointer("memory://", "memory://"), "memory://")
 
 
+@pytest.mark.parametrize(
+    ("member", "complaint"),
+    [
+        ("memory://?max_state_bytes=10", "max_state_bytes"),
+        ("memory://?retry_for=1", "retry_for"),
+        ("memory://?durability=background", "durability"),
+        ("memory://?cache=memory%3A%2F%2F", "cache"),
+        (lambda: clew.connect("memory://", durability="background"), "background"),
+        (
+            lambda: clew.connect("memory://", cleanup_interval=60, retention=clew.RetentionPolicy(max_history=9)),
+            "background",
+        ),
+        (lambda: clew.connect("memory://", cache="memory://"), "cache"),
+    ],
+)
+def test_a_store_with_settings_that_are_the_pairs_is_refused(member, complaint):
+    for place in (0, 1):
+        stores: list[Any] = ["memory://", "memory://"]
+        stores[place] = member if isinstance(member, str) else member()
+        with pytest.raises(ConfigError, match=complaint):
+            clew.DistributedCheckpointer(*stores)
+        if not isinstance(member, str):
+            stores[place].release()
+
+
 def test_both_stores_are_closed_with_it(tmp_path):
     one = clew.SQLiteCheckpointer(tmp_path / "one.db")
     memory = clew.DistributedCheckpointer(one, "memory://")

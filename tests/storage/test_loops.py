@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
+import clew
 from clew.errors import StorageError
 from clew.storage.loops import PerLoop
 
@@ -133,3 +136,19 @@ def test_a_child_process_begins_anew_and_leaves_its_parents_alone(homes, door):
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
     assert door.closed == [loop]
+
+
+def test_event_loops_that_came_and_went_are_not_kept(tmp_path):
+    with clew.connect(f"sqlite:///{tmp_path / 'clew.db'}") as memory:
+        loops = []
+
+        async def go():
+            loops.append(weakref.ref(asyncio.get_running_loop()))
+            await memory.aput_state("t", {"n": len(loops)})
+            await memory.aget_state("t")
+
+        for _ in range(10):
+            asyncio.run(go())
+        gc.collect()
+        # The last one is forgotten when another comes.
+        assert [each() for each in loops[:-1]] == [None] * 9

@@ -1,8 +1,8 @@
 """Saves that go on in the background: a bounded queue, a thread's saves in their order, and nothing read before it is written.
 
-What is stored of a thread is always a beginning of what was accepted: when a save fails for good, those of its thread that wait
-behind it are given up, and the thread's next call raises the error. Saves run on a loop of the checkpointer's own, so they
-outlive the caller's.
+What is stored of a user's saves of a thread is always a beginning of what was accepted: when one fails for good, those that
+wait behind it are given up, and the user's next call for the thread raises the error. Another user's go on: he may be the
+owner, and the first a stranger. Saves run on a loop of the checkpointer's own, so they outlive the caller's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from clew.checkpointer.blocking import LoopRunner
 from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
-from clew.model.config import User
+from clew.model.config import ANY_USER, User
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -46,13 +46,14 @@ EXIT_PATIENCE = 60.0
 _log = logging.getLogger("clew")
 _saving: ContextVar[bool] = ContextVar("clew_saving_in_background", default=False)
 R = TypeVar("R")
+Whose = tuple[str, User]
 
 
 class _Save:
     """A save that was accepted; `done` has a result when it is through, whatever came of it."""
 
-    def __init__(self, thread_id: str, size: int, before: _Save | None) -> None:
-        self.thread_id = thread_id
+    def __init__(self, whose: Whose, size: int, before: _Save | None) -> None:
+        self.whose = whose
         self.size = size
         self.before = before
         self.done: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -78,7 +79,7 @@ class Background:
         self._last: dict[str, _Save] = {}
         self._bytes = self._failed = 0
         self._last_error: str | None = None
-        self._errors: dict[str, Exception] = {}
+        self._errors: dict[Whose, Exception] = {}
 
     @property
     def status(self) -> BackgroundStatus:
@@ -86,20 +87,20 @@ class Background:
             pending=len(self._pending), pending_bytes=self._bytes, failed=self._failed, last_error=self._last_error
         )
 
-    async def put(self, thread_id: str, size: int, work: Callable[[], Awaitable[object]]) -> None:
+    async def put(self, thread_id: str, user: User, size: int, work: Callable[[], Awaitable[object]]) -> None:
         """Accept a save of the thread: `work` is done after those that were accepted before. Waits while the queue is full.
 
-        Raises the error of an earlier save of the thread.
+        Raises the error of an earlier save of the user's.
         """
         while True:
             if self._closed:
                 raise StorageError("the checkpointer was released; make a new one")
-            await self.raise_for(thread_id)
+            await self.raise_for(thread_id, user)
             with self._lock:
                 oldest = next(iter(self._pending), None)
                 full = len(self._pending) >= self._max_saves or self._bytes + size > self._max_bytes
                 if oldest is None or not full:
-                    save = _Save(thread_id, size, self._last.get(thread_id))
+                    save = _Save((thread_id, user), size, self._last.get(thread_id))
                     self._last[thread_id] = save
                     self._pending[save] = None
                     self._bytes += size
@@ -111,23 +112,24 @@ class Background:
     async def _do(self, save: _Save, work: Callable[[], Awaitable[object]]) -> None:
         inline.set(False)
         _saving.set(True)
+        thread_id, _ = save.whose
         try:
             if save.before is not None:
                 await _wait(save.before.done)
-            if save.thread_id in self._errors:
+            if save.whose in self._errors:
                 self._failed += 1
             else:
                 await work()
-        except Exception as error:  # The edge of the queue: it is kept for the thread's next call.
+        except Exception as error:  # The edge of the queue: it is kept for the user's next call.
             self._failed += 1
-            self._last_error = f"thread {save.thread_id!r}: {str(error) or type(error).__name__}"
-            self._errors[save.thread_id] = error
+            self._last_error = f"thread {thread_id!r}: {str(error) or type(error).__name__}"
+            self._errors[save.whose] = error
         finally:
             with self._lock:
                 del self._pending[save]
                 self._bytes -= save.size
-                if self._last.get(save.thread_id) is save:
-                    del self._last[save.thread_id]
+                if self._last.get(thread_id) is save:
+                    del self._last[thread_id]
                 save.before = None
             save.done.set_result(None)
 
@@ -142,24 +144,28 @@ class Background:
             if save is not None:
                 await _wait(save.done)
 
-    async def settled(self, thread_id: str | None = None) -> None:
-        """The same; then raise the error of a save of the thread, or of any, that nobody has been told of."""
+    async def settled(self, thread_id: str | None, user: User) -> None:
+        """The same; then raise the error of a save of the user's, of the thread or of any, that he was not told of."""
         await self.finished(thread_id)
         if self._errors and not _saving.get():
-            await self.raise_for(thread_id)
+            await self.raise_for(thread_id, user)
 
-    async def raise_for(self, thread_id: str | None) -> None:
-        """Raise the error of an earlier save of the thread, or of any. After that, the thread can be saved again."""
-        name = next(iter(self._errors), None) if thread_id is None else thread_id
-        if name is None or name not in self._errors:
+    async def raise_for(self, thread_id: str | None, user: User) -> None:
+        """Raise the error of an earlier save of the user's, of the thread or of any; after that, he can save it again.
+
+        `ANY_USER` is told of everybody's.
+        """
+        for whose in list(self._errors):
+            of, by = whose
+            if thread_id in (None, of) and user in (ANY_USER, by):
+                break
+        else:
             return
         # Those behind it are given up first, so that none of them comes after what is saved next.
-        await self.finished(name)
-        error = self._errors.pop(name, None)
+        await self.finished(of)
+        error = self._errors.pop(whose, None)
         if error is not None:
-            error.add_note(
-                f"An earlier save of thread {name!r}, accepted with durability='background', ended like this."
-            )
+            error.add_note(f"An earlier save of thread {of!r}, accepted with durability='background', ended like this.")
             raise error
 
     async def drain(self) -> None:
@@ -184,7 +190,7 @@ class Background:
         concurrent.futures.wait([save.done for save in list(self._pending)], timeout=EXIT_PATIENCE)
         if self._pending:
             _log.error("%d saves, accepted in the background, were not written before the end", len(self._pending))
-        for thread_id, error in self._errors.items():
+        for (thread_id, _), error in self._errors.items():
             _log.error("a save of thread %r, accepted in the background, was lost: %s", thread_id, error)
 
 
@@ -208,9 +214,9 @@ class SettledStorage(StorageWrapper):
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         for commit in commits:
-            await self._background.settled(commit.thread_id)
+            await self._background.settled(commit.thread_id, commit.user)
             if commit.fork is not None:
-                await self._background.settled(commit.fork.thread_id)
+                await self._background.settled(commit.fork.thread_id, commit.user)
         return await self.inner.apply(commits)
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
@@ -220,27 +226,27 @@ class SettledStorage(StorageWrapper):
         return await self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
-        await self._background.settled(query.thread_id)
+        await self._background.settled(query.thread_id, query.user)
         return await self.inner.checkpoints(query)
 
     async def values(self, query: ValueQuery) -> ValuePage:
-        await self._background.settled(query.thread_id)
+        await self._background.settled(query.thread_id, query.user)
         return await self.inner.values(query)
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        await self._background.settled(query.thread_id)
+        await self._background.settled(query.thread_id, query.user)
         return await self.inner.attachments(query)
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        await self._background.settled(query.thread_id)
+        await self._background.settled(query.thread_id, query.user)
         return await self.inner.messages(query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
-        await self._background.settled(query.thread_id)
+        await self._background.settled(query.thread_id, query.user)
         return await self.inner.threads(query)
 
     async def stats(self, user: User) -> StorageStats:
-        await self._background.settled()
+        await self._background.settled(None, user)
         return await self.inner.stats(user)
 
     async def close(self) -> None:
@@ -249,7 +255,7 @@ class SettledStorage(StorageWrapper):
         # The storage first: it has connections that belong to the queue's loop.
         await self.inner.close()
         self._background.close()
-        await self._background.raise_for(None)
+        await self._background.raise_for(None, ANY_USER)
 
     async def status(self, found: Status) -> Status:
         return replace(await super().status(found), background=self._background.status)

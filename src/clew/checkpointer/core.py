@@ -23,7 +23,7 @@ from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientSto
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
-from clew.model.queries import CheckpointQuery, ValuePage, ValueQuery
+from clew.model.queries import CheckpointPage, CheckpointQuery, ValuePage, ValueQuery
 from clew.model.records import Basis
 from clew.model.retention import RetentionPolicy
 from clew.storage.offload import pause
@@ -209,6 +209,12 @@ class Core:
         else:
             self._seen.put((address.thread_id, address.user), basis)
 
+    async def _meet(self, address: Address) -> None:
+        """The same before something is read that does not tell how the thread is found."""
+        if self._seen.get((address.thread_id, address.user)) is None:
+            position = ValueQuery(thread_id=address.thread_id, user=address.user, ranges=())
+            self._met(address, (await self._try(lambda: self._storage.values(position))).basis)
+
     def _index_for_reading(self, thread_id: str, basis: Basis) -> ThreadIndex:
         """The thread's index, begun anew if it was of another log."""
         index = self._indexes.get(thread_id)
@@ -227,15 +233,19 @@ class Core:
     async def _version(self, address: Address) -> Version:
         """What the thread's durable head is now."""
         query = CheckpointQuery(thread_id=address.thread_id, user=address.user, namespace=address.namespace)
-        page = await self._try(lambda: self._storage.checkpoints(query))
-        if page.basis is None:
-            return None, None
-        return page.basis.incarnation, page.checkpoints[0].checkpoint_id if page.checkpoints else page.basis.epoch
+        return version_at(await self._try(lambda: self._storage.checkpoints(query)))
 
     def _metadata(self, metadata: Mapping[str, Any] | None, name: str = "metadata") -> bytes:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise ConfigError(f"{name} must be a mapping, not {type(metadata).__name__}")
         return self._codec.pack(dict(metadata), name=name) if metadata else b""
+
+
+def version_at(page: CheckpointPage) -> Version:
+    """What the durable head of the thread is, of which `page` is the newest one."""
+    if page.basis is None:
+        return None, None
+    return page.basis.incarnation, page.checkpoints[0].checkpoint_id if page.checkpoints else page.basis.epoch
 
 
 class _Seen:

@@ -48,5 +48,5 @@ class Later(Saving):
 
     async def _put_off(self, address: Address, size: int, at: datetime, work: Callable[[], Awaitable[object]]) -> Saved:
         assert self._background is not None
-        await self._background.put(address.thread_id, size, work)
+        await self._background.put(address.thread_id, address.user, size, work)
         return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at))

@@ -45,6 +45,7 @@ class MessageMethods(Later):
         query = MessageQuery(
             thread_id=address.thread_id, user=address.user, message_id=checked_text("message_id", message_id)
         )
+        await self._meet(address)
         records = await self._try(lambda: self._storage.messages(query))
         return self._message(address, records[0]) if records else None
 
@@ -64,6 +65,7 @@ class MessageMethods(Later):
             offset=offset or 0,
             limit=checked_limit(limit),
         )
+        await self._meet(address)
         records = await self._try(lambda: self._storage.messages(query))
         return [listed_message(self._codec, record) for record in records]
 

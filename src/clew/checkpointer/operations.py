@@ -181,11 +181,11 @@ class OperationMethods(Sweeping):
 
     def _damage_of(self, thread_id: str, checkpoint: CheckpointRecord, rows: OpenRows) -> list[Damage]:
         try:
-            self._codec.decode(checkpoint.body, rows)
+            self._codec.check(checkpoint.body, rows)
             checkpoint_metadata(self._codec, thread_id, checkpoint)
             if checkpoint.covers != self._codec.covers(checkpoint.body):
                 raise CorruptRecordError("its list of the values that it needs is not what its body says")
-        except CorruptRecordError as error:
+        except (CorruptRecordError, ConfigError) as error:
             return [
                 Damage(
                     thread_id=thread_id,
@@ -206,7 +206,7 @@ class OperationMethods(Sweeping):
                 message = message_of(self._codec, record)
                 if record.text != folded(message.text()):
                     problem = "its text for searching is not what it says"
-            except CorruptRecordError as error:
+            except (CorruptRecordError, ConfigError) as error:
                 problem = str(error)
             found.append((message, Damage(thread_id=address.thread_id, message_id=record.message_id, problem=problem)))
         return found

@@ -32,7 +32,7 @@ def checkpoint_info(codec: StateCodec, thread_id: str, record: CheckpointRecord)
 def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord, *, in_list: bool = False) -> dict[str, Any]:
     try:
         metadata = codec.unpack(record.metadata) if record.metadata else {}
-    except CorruptRecordError as error:
+    except (CorruptRecordError, ConfigError) as error:
         if not in_list:
             raise
         metadata = {DAMAGED: str(error)}
@@ -121,7 +121,7 @@ def listed_message(codec: StateCodec, record: MessageRecord) -> Message:
     """For a list, which one damaged record does not spoil."""
     try:
         return message_of(codec, record)
-    except CorruptRecordError as error:
+    except (CorruptRecordError, ConfigError) as error:
         return Message(
             message_id=record.message_id,
             role="damaged",
@@ -172,7 +172,7 @@ def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
     described: Mapping[str, Any] = {"thread_name": None, "tags": [], "metadata": {}}
     try:
         described = codec.unpack(record.data) if record.data else described
-    except CorruptRecordError as error:
+    except (CorruptRecordError, ConfigError) as error:
         described = {**described, "metadata": {DAMAGED: str(error)}}
     forked = record.forked_from
     try:

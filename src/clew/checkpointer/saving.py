@@ -18,7 +18,7 @@ from clew.checkpointer.records import checkpoint_metadata
 from clew.codec.index import ThreadIndex, View
 from clew.codec.rows import DIGEST_SIZE, MERGE_LEVEL, OpenRows, merge_rows
 from clew.codec.state import Encoded
-from clew.errors import ClewError, ConflictError, CorruptRecordError
+from clew.errors import ClewError, ConfigError, ConflictError, CorruptRecordError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint, CheckpointMetadata
 from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, Removal, TheHead
@@ -172,9 +172,11 @@ class Saving(Core):
         self, address: Address, index: ThreadIndex | None, encoded: Encoded, checkpoint_id: str, applied: Applied
     ) -> ThreadIndex:
         assert applied.basis is not None  # the thread has a checkpoint now
-        if index is None:
+        if index is None or applied.repeated:
             index = ThreadIndex(applied.basis)
-        encoded.remember(index, address.namespace, checkpoint_id, applied.basis)
+        # Since a commit that comes again was applied, what it brought may have been cleaned away.
+        if not applied.repeated:
+            encoded.remember(index, address.namespace, checkpoint_id, applied.basis)
         self._indexes.put(address.thread_id, index)
         return index
 
@@ -239,14 +241,15 @@ class Saving(Core):
         known = self._known_view(address)
         if known is None or known[0].memo is None:
             return None
-        view = known[0]
+        view, basis = known
         page = await self._page(address, checkpoint_id=address.checkpoint_id, detail="state", known=view.checkpoint_id)
         if not page.checkpoints:
             return None
         record = page.checkpoints[0]
         if record.checkpoint_id != view.checkpoint_id:
             return self._loaded(address, page)
-        if record.body != view.body:
+        if record.body != view.body or page.basis is None or page.basis.incarnation != basis.incarnation:
+            # Begun anew, a thread may give the same numbers to other values.
             return None
         try:
             state, _ = self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)
@@ -363,9 +366,14 @@ def gone(address: Address) -> ConflictError:
 
 @contextmanager
 def _naming(address: Address, record: CheckpointRecord) -> Iterator[None]:
-    """Let an error about damaged bytes say whose they are."""
+    """Let an error about what is stored say whose it is."""
     try:
         yield
+    except ConfigError as error:
+        raise ConfigError(
+            f"checkpoint {record.checkpoint_id!r} of thread {address.thread_id!r}: {error}",
+            **{**error.facts, "thread_id": address.thread_id, "checkpoint_id": record.checkpoint_id},
+        ) from error
     except CorruptRecordError as error:
         raise damaged(address, record.checkpoint_id, error) from error
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.cache import Key
-from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, checked_search, too_busy
+from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, checked_search, too_busy, version_at
 from clew.checkpointer.records import policy_data, thread_data, thread_info, thread_text
 from clew.checkpointer.saving import Saving
 from clew.errors import ConfigError, CorruptRecordError, PermissionDeniedError
@@ -80,6 +80,7 @@ class ThreadMethods(Saving):
     async def aget_thread(self, config: Config | str) -> ThreadInfo | None:
         """The thread's description, head and counts, or `None`."""
         address = read_config(config)
+        await self._meet(address)
         records = await self._threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
         return thread_info(self._codec, records[0]) if records else None
 
@@ -144,7 +145,8 @@ class ThreadMethods(Saving):
             # With its values, also if this process knows them: the cache of all may not.
             page = await self._page(address, detail="state")
             if page.checkpoints:
-                await self.aput_state_cache(config, self._loaded(address, page).state)
+                packed = self._codec.pack(self._loaded(address, page).state, name="state")
+                await self._cache.put(_cache_key(address), packed, version_at(page))
                 warmed += 1
         return warmed
 

@@ -42,8 +42,8 @@ class Decoding:
         self._nodes_met = 0
 
     def decode(self, item: bytes) -> Any:
-        """The object that `item` stands for. Raises CorruptRecordError if a value is missing or damaged."""
-        return self._packer.unpack_with(self._decoder, item)
+        """The object that `item` stands for. Raises what `reading` expects if a value is missing or damaged."""
+        return self._decoder.decode(item)
 
     def decode_with_memo(self, item: bytes, known: Memo | None = None) -> tuple[Any, Memo | None]:
         """The same, and how it was cut, where that can be told without more work.
@@ -97,6 +97,7 @@ class Decoding:
         lengths, items = measures(stretches)
         memo = Memo(
             packed=inner,
+            container=node.container,
             start=len(header(node.container.shape, node.count)),
             node=item,
             covers=ranges_of(runs),

@@ -18,7 +18,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from clew.codec.alignment import aligned
-from clew.codec.registry import Record, fields_of
+from clew.codec.classes import fields_of
+from clew.codec.registry import Record
 from clew.model.diff import Change, Diff, Kind, safe_repr
 
 MAX_DEPTH: Final = 250

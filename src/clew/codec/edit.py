@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from clew.codec.classes import SET_SINCE, UNSET
 from clew.codec.cutting import closed, opened, split_pairs
 from clew.codec.decode import Decoding
 from clew.codec.encode import Covers, Encoding
@@ -56,13 +57,19 @@ class Edit:
         """The entries of the changed state."""
         self._check_fields(before.container, (*set, *append))
         parts = dict(before.parts)
+        some_unset = before.container.tag and self._key(UNSET) in parts
         for name in remove:
             parts.pop(self._key(name), None)
+            if some_unset:
+                parts.pop(self._key(SET_SINCE + name), None)
         for name, value in set.items():
             parts[self._key(name)] = self._encoding.part(self._packer.pack(value, name=f"set[{name!r}]"), None)
         for name, added in append.items():
             key = self._key(name)
             parts[key] = self._appended(name, parts.get(key), added)
+        if some_unset:
+            for name in (*set, *append):
+                parts[self._key(SET_SINCE + name)] = self._encoding.part(self._packer.pack(None), None)
         return Entries(before.container, parts)
 
     def _check_fields(self, container: Container, names: Iterable[str]) -> None:

@@ -49,6 +49,9 @@ from clew.model.records import Range, ValueRow
 MANY_ENTRIES: Final = 64
 """A map with more entries than this is compared as a whole before it is looked into."""
 
+CUT_DEPTH: Final = 24
+"""A part that lies deeper is not looked into: each level takes seven calls inside each other, and Python allows a thousand."""
+
 Covers = tuple[Range, ...]
 
 
@@ -72,6 +75,7 @@ class Encoding:
         self._contents: list[bytes] = []
         self._items: list[int] = []
         self._fresh: dict[bytes, int] = {}
+        self._depth = 0
 
     def row(self) -> ValueRow | None:
         """The new values, if there are any."""
@@ -88,7 +92,7 @@ class Encoding:
         size = len(item)
         if size <= INLINE:
             return Part(item, size)
-        container = opened(item)
+        container = opened(item) if self._depth < CUT_DEPTH else None
         if container is not None:
             kind, count, start = container
             if kind.shape == MAP:
@@ -109,7 +113,10 @@ class Encoding:
     def entries(self, container: Container, packed: Mapping[bytes, bytes | Chunks], memo: Memo | None) -> Entries:
         """A map of packed keys to packed values, each a part by itself."""
         known = memo.entries if memo is not None else {}
-        return Entries(container, {key: self.part(item, known.get(key)) for key, item in packed.items()})
+        self._depth += 1
+        parts = {key: self.part(item, known.get(key)) for key, item in packed.items()}
+        self._depth -= 1
+        return Entries(container, parts)
 
     def fields(self, entries: Entries, length: int) -> Part:
         """The map of `entries`, with the memos of all. It is not hidden in a value: an edit can see what is in it."""
@@ -258,7 +265,9 @@ class Encoding:
     def _parts(self, items: Iterable[bytes]) -> Iterable[tuple[bytes, int, Covers]]:
         for item in items:
             if len(item) > LARGE:
+                self._depth += 1
                 part = self.part(item, None)
+                self._depth -= 1
                 yield part.node, len(item), part.covers
             else:
                 yield item, len(item), ()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from clew.codec.chunks import Chunks
-from clew.codec.nodes import LIST, Container, Runs
+from clew.codec.nodes import Container, Runs
 from clew.codec.nodes import Sequence as SequenceNode
 from clew.codec.rows import DIGEST_SIZE
 from clew.model.records import Basis, Range, ValueRow
@@ -29,15 +29,15 @@ _ENTRY_BYTES = 160
 class Memo(Struct, frozen=True, kw_only=True):
     """How a part was cut last time: `packed` is what it was, `node` what stands for it in the body.
 
-    A long list is packed in chunks. For a sequence: where its content starts in `packed`, the number of each value, where
-    its content and its items end (counted from the start), and in `reach` the ranges that values with references inside
-    them need. For a map: the memos of its entries, by packed key (and `packed` only if it has very many).
+    A long list is packed in chunks. For a sequence: what kind it is, where its content starts in `packed`, the number of each
+    value, where its content and its items end (counted from the start), and in `reach` the ranges that values with references
+    inside them need. For a map: the memos of its entries, by packed key (and `packed` only if it has very many).
     """
 
     packed: bytes | Chunks
     node: bytes
     covers: tuple[Range, ...] = ()
-    container: Container = LIST
+    container: Container | None = None
     start: int = 0
     numbers: list[int] = []
     ends: list[int] = []

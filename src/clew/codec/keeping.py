@@ -29,7 +29,7 @@ def kept(memo: Memo, old: bytes, item: bytes, start: int, count: int) -> tuple[i
     if high < values:
         same = _common_suffix(item, at, old, _end(ends, high))
         tail = max(bisect_left([0, *ends], len(old) - same), high)
-    while True:
+    if tail < values:
         after = _end(memo.items, values) - _end(memo.items, tail)
         until = len(item) - (len(old) - _end(ends, tail))
         try:
@@ -38,7 +38,7 @@ def kept(memo: Memo, old: bytes, item: bytes, start: int, count: int) -> tuple[i
         except msgspec.DecodeError:
             # What looked like common items at the end starts inside an item of the new list.
             pass
-        tail = values
+    return low, high, values, split_items(item[at:], count - before)
 
 
 def _window(old: bytes, ends: list[int], item: bytes, start: int, count: int) -> tuple[int, int]:

@@ -10,17 +10,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from datetime import time
+from typing import Any, Final, TypeVar
 
 import msgspec
 import ormsgpack
 
 from clew.codec.chunks import CHUNK, Chunks, packed_list
+from clew.codec.classes import BEYOND, Entry, is_saveable_class
 from clew.codec.nodes import ARRAY, DICT, MAP, Container, header
-from clew.codec.registry import Entry, Record, Registry, is_saveable_class
-from clew.codec.tags import SCALAR_BYTES, SCALARS, Tag
-from clew.errors import CorruptRecordError, UnsupportedTypeError
+from clew.codec.registry import Record, Registry
+from clew.codec.stack import with_room
+from clew.codec.tags import SCALAR_BYTES, SCALARS, Tag, time_extension
+from clew.errors import ClewError, ConfigError, CorruptRecordError, UnsupportedTypeError
 
+T = TypeVar("T")
 MAX_DEPTH = 200
 """How deep a state may nest at least; the C encoder goes a little deeper."""
 
@@ -59,7 +63,7 @@ class Packer:
                 raise
             # Keys that are not text, or something that can't be saved: a walk in Python handles the one and finds the other.
             try:
-                return ormsgpack.packb(self._lower(obj, (name,), set()), self._extend, _OPTIONS)
+                return with_room(lambda: self._packed(self._lower(obj, (name,), set())))
             except RecursionError:
                 raise _too_deep((name,)) from None
 
@@ -94,13 +98,7 @@ class Packer:
 
     def unpack(self, data: bytes) -> Any:
         """The object that `pack` packed. Raises CorruptRecordError if these bytes are not such."""
-        return self.unpack_with(self._decoder, data)
-
-    def unpack_with(self, decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
-        try:
-            return decoder.decode(data)
-        except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CorruptRecordError(f"a stored value can't be decoded: {error}") from error
+        return reading(lambda: self._decoder.decode(data))
 
     def revive(self, tag: int, data: memoryview) -> Any:
         """The object that an extension stands for."""
@@ -109,10 +107,7 @@ class Packer:
     def revive_with(self, decoder: msgspec.msgpack.Decoder[Any], tag: int, data: memoryview) -> Any:
         if tag == _RECORD:
             length = name_length(data)
-            name = bytes(data[:length])
-            entry = self._registry.by_packed_name(name)
-            fields = decoder.decode(data[length:])
-            return entry.put_together(fields) if entry is not None else self.build(name, fields)
+            return self.build(bytes(data[:length]), decoder.decode(data[length:]))
         container = _CONTAINERS.get(tag)
         if container is not None:
             return container(decoder.decode(data))
@@ -122,11 +117,21 @@ class Packer:
         return scalar(bytes(data))
 
     def build(self, packed_name: bytes, fields: dict[str, Any]) -> Any:
-        """The object of the class with this (packed) name, or a Record if the name is not registered."""
-        entry = self.entry(packed_name)
+        """The object of the class with this (packed) name, or a Record if the name is not registered.
+
+        Raises ConfigError if the class, which is not Clew's and may have changed, can't be built from these fields.
+        """
+        if type(fields) is not dict:
+            raise CorruptRecordError("a stored record has no fields")
+        entry = self._registry.by_packed_name(packed_name)
         if entry is None:
             return Record(msgspec.msgpack.decode(packed_name, type=str), fields)
-        return entry.put_together(fields)
+        try:
+            return entry.put_together(fields)
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            raise _unbuildable(entry, error) from error
 
     def entry(self, packed_name: bytes) -> Entry | None:
         """How objects of the class with this (packed) name are made, if it is registered."""
@@ -160,6 +165,8 @@ class Packer:
             return Tag.RECORD, ormsgpack.packb(obj.type_name) + self.pack(dict(obj.fields))
         entry = self._registry.by_class(cls)
         if entry is None:
+            if cls is time:
+                return time_extension(obj)
             raise UnsupportedTypeError(_why_not(obj))
         return Tag.RECORD, ormsgpack.packb(entry.name) + self.pack(entry.take_apart(obj))
 
@@ -170,6 +177,8 @@ class Packer:
             return obj
         if cls is str:
             return _checked_text(obj, path)
+        if cls is time:
+            return _lowered_time(obj, path)
         if cls is bytearray or cls is memoryview:
             return bytes(obj)
         if id(obj) in above:
@@ -200,7 +209,7 @@ class Packer:
                 return ormsgpack.Ext(tag, _packed_set(map(self._packed, lowered)))
             return ormsgpack.Ext(tag, self._packed([obj.maxlen, lowered] if tag is Tag.DEQUE else lowered))
         name, fields = self._taken_apart(obj, path)
-        lowered_fields = {field: self._lower(value, (*path, f".{field}"), above) for field, value in fields.items()}
+        lowered_fields = {field: self._lower(value, (*path, _step(field)), above) for field, value in fields.items()}
         return ormsgpack.Ext(Tag.RECORD, ormsgpack.packb(name) + self._packed(lowered_fields))
 
     def _lower_mapping(self, obj: Mapping[Any, Any], path: _Path, above: set[int]) -> Any:
@@ -241,6 +250,33 @@ def _why_not(obj: Any) -> str:
     return f"{label} can't be saved; make it plain data, or call clew.register({cls.__name__}, encode=…, decode=…)"
 
 
+def _unbuildable(entry: Entry, error: Exception) -> ConfigError:
+    cls = entry.cls
+    return ConfigError(
+        f"{cls.__module__}.{cls.__qualname__} can't be built from what was stored as {entry.name!r} "
+        f"({type(error).__name__}: {error}); if the class has changed, give it back what it lacks, or register it with encode= "
+        f"and decode= (which gets the stored fields); if it is another class, register it with another name=, and the one that "
+        f"was stored with aliases=",
+        type=cls,
+        type_name=entry.name,
+    )
+
+
+def reading(work: Callable[[], T]) -> T:
+    """What `work` reads from stored bytes. Raises CorruptRecordError if they are not what they should be."""
+    try:
+        return with_room(work)
+    except ClewError:
+        # Some are ValueErrors or TypeErrors too.
+        raise
+    except RecursionError:
+        raise UnsupportedTypeError(
+            "what was stored nests too deep to be read; raise sys.setrecursionlimit", path="state"
+        ) from None
+    except (msgspec.DecodeError, ValueError, LookupError, TypeError) as error:
+        raise CorruptRecordError(f"a stored value can't be decoded: {error}") from error
+
+
 def _too_deep(path: _Path) -> UnsupportedTypeError:
     return UnsupportedTypeError(
         f"{_spelled(path[:8])}… nests deeper than {MAX_DEPTH} levels; flatten it", path=_spelled(path)
@@ -259,7 +295,16 @@ def _checked_text(text: str, path: _Path) -> str:
     return text
 
 
+def _lowered_time(value: time, path: _Path) -> ormsgpack.Ext:
+    try:
+        return ormsgpack.Ext(*time_extension(value))
+    except UnsupportedTypeError as error:
+        raise UnsupportedTypeError(f"{_spelled(path)}: {error}", path=_spelled(path)) from error
+
+
 def _step(key: Any) -> str:
+    if key == BEYOND:
+        return ""
     return f".{key}" if type(key) is str and key.isidentifier() else f"[{key!r:.40}]"
 
 

@@ -18,10 +18,11 @@ from clew.codec.encode import Encoding
 from clew.codec.frame import seal, unseal
 from clew.codec.index import Entries, Memo, Part, ThreadIndex, View
 from clew.codec.nodes import Container
-from clew.codec.packing import Packer
+from clew.codec.packing import Packer, reading
 from clew.codec.registry import Registry
 from clew.codec.rows import OpenRows
-from clew.errors import StateTooLargeError
+from clew.codec.stack import on_an_empty_stack, with_room
+from clew.errors import ConfigError, StateTooLargeError
 from clew.model.records import Basis, Range, ValueRow
 
 
@@ -80,7 +81,8 @@ class StateCodec:
     def encode(self, state: Any, index: ThreadIndex | None, namespace: str) -> Encoded:
         """`state` for a thread of which `index` is known (`None`: a new thread)."""
         memo = _memo(index, namespace)
-        return self._encode(self.packed(state, memo), index, memo)
+        packed = self.packed(state, memo)
+        return self._encode(packed, index, memo)
 
     def packed(self, state: Any, memo: Memo | None = None) -> Packed:
         """All of `state`, as it is now, in chunks of `memo` as far as it has the same. Raises UnsupportedTypeError and
@@ -99,6 +101,12 @@ class StateCodec:
         return self._encode(packed, index, _memo(index, namespace))
 
     def _encode(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
+        try:
+            return self._cut(packed, index, memo)
+        except RecursionError:
+            return on_an_empty_stack(partial(self._cut, packed, index, memo))
+
+    def _cut(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
         encoding = Encoding(index)
         if packed.fields is None:
             assert packed.item is not None
@@ -119,31 +127,45 @@ class StateCodec:
     ) -> Encoded:
         """The state of `body` with some of its fields changed; `rows` has what `needed_to_edit` asked for. With its `entries`,
         if they are known, the body need not be read."""
-        encoding = Encoding(index)
         if entries is None and body is not None:
-            entries = entries_of(unseal(body), Decoding(self._packer, OpenRows(rows)))
-        after = Edit(self._packer, encoding).apply(entries or NO_ENTRIES, set=set, append=append, remove=remove)
-        size = written_length(after.container, map(len, after.parts), [part.length for part in after.parts.values()])
-        self._check_size(size)
-        return self._encoded(encoding, encoding.map_of(after, size), after)
+            item = unseal(body)
+            entries = reading(lambda: entries_of(item, Decoding(self._packer, OpenRows(rows))))
+        before = entries or NO_ENTRIES
+
+        def edited() -> Encoded:
+            encoding = Encoding(index)
+            after = Edit(self._packer, encoding).apply(before, set=set, append=append, remove=remove)
+            lengths = [part.length for part in after.parts.values()]
+            size = written_length(after.container, map(len, after.parts), lengths)
+            self._check_size(size)
+            return self._encoded(encoding, encoding.map_of(after, size), after)
+
+        return with_room(edited)
 
     def needed_to_edit(self, body: bytes) -> tuple[Range, ...]:
         """The values that `edit` has to read; nearly always none."""
-        return needed_to_edit(unseal(body))
+        return reading(lambda: needed_to_edit(unseal(body)))
 
     def covers(self, body: bytes) -> tuple[Range, ...]:
         """The values that `body` refers to. Raises CorruptRecordError if it is damaged."""
-        return covers_of(unseal(body))
+        return reading(lambda: covers_of(unseal(body)))
 
     def decode(self, body: bytes, rows: OpenRows) -> Any:
         """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""
         with collecting_later():
-            return Decoding(self._packer, rows).decode(unseal(body))
+            return reading(lambda: Decoding(self._packer, rows).decode(unseal(body)))
 
     def decode_with_memo(self, body: bytes, rows: OpenRows, known: Memo | None = None) -> tuple[Any, Memo | None]:
         """The same, and what makes the next save of this state cheap. What `known` remembers needs no rows."""
         with collecting_later():
-            return Decoding(self._packer, rows).decode_with_memo(unseal(body), known)
+            return reading(lambda: Decoding(self._packer, rows).decode_with_memo(unseal(body), known))
+
+    def check(self, body: bytes, rows: OpenRows) -> None:
+        """Raise CorruptRecordError if `body` or its values are damaged. A class that can't be built from them is no damage."""
+        try:
+            self.decode(body, rows)
+        except ConfigError:
+            reading(lambda: Decoding(Packer(Registry()), rows).decode(unseal(body)))
 
     def pack(self, obj: Any, *, name: str) -> bytes:
         """A small record, such as metadata, as one frame."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -12,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 import ormsgpack
+
+from clew.errors import ConfigError, UnsupportedTypeError
 
 
 class Tag(enum.IntEnum):
@@ -34,6 +37,8 @@ class Tag(enum.IntEnum):
     """A registered class: its name, then a map of its fields."""
     ORDERED_DICT = 14
     DEQUE = 15
+    TIME_IN_ZONE = 16
+    """A time of day with the name of its zone. (A `TIME` would come back without it; an older Clew refuses this one.)"""
 
 
 CONTAINER_TAGS: Final = frozenset({Tag.TUPLE, Tag.SET, Tag.FROZENSET, Tag.PAIRS, Tag.RECORD, Tag.ORDERED_DICT})
@@ -66,13 +71,33 @@ def _in_utc(value: datetime) -> datetime:
     return value.replace(tzinfo=UTC) if value.tzinfo == UTC else value
 
 
-def _time_bytes(value: time) -> bytes:
-    return ormsgpack.packb([value.isoformat(), value.fold])
+def time_extension(value: time) -> tuple[Tag, bytes]:
+    """A time of day. Raises UnsupportedTypeError if its zone can't be stored."""
+    zone = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else None
+    if zone is not None:
+        return Tag.TIME_IN_ZONE, ormsgpack.packb([value.replace(tzinfo=None).isoformat(), value.fold, zone])
+    if value.tzinfo is not None and value.utcoffset() is None:
+        raise UnsupportedTypeError(
+            f"the zone of {value!r} has no name and, without a date, no offset, and would be lost; give it a zoneinfo.ZoneInfo"
+        )
+    return Tag.TIME, ormsgpack.packb([value.isoformat(), value.fold])
 
 
 def _time(data: bytes) -> time:
     text, fold = msgspec.msgpack.decode(data)
     return time.fromisoformat(text).replace(fold=fold)
+
+
+def _time_in_zone(data: bytes) -> time:
+    text, fold, zone = msgspec.msgpack.decode(data)
+    value = time.fromisoformat(text).replace(fold=fold)
+    try:
+        return value.replace(tzinfo=ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        # Unlike a date's, a time's offset is not known without its zone.
+        raise ConfigError(
+            f"the time zone {zone!r} of a stored time is not known here: install the package tzdata, or the system's zones"
+        ) from error
 
 
 def _timedelta_bytes(value: timedelta) -> bytes:
@@ -83,20 +108,29 @@ def _big_int_bytes(value: int) -> bytes:
     return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
 
 
+# Times are not among them: the form of one depends on its zone.
 SCALAR_BYTES: Final[dict[type, tuple[Tag, Callable[[Any], bytes]]]] = {
     datetime: (Tag.DATETIME, _datetime_bytes),
     date: (Tag.DATE, lambda value: value.isoformat().encode()),
-    time: (Tag.TIME, _time_bytes),
     timedelta: (Tag.TIMEDELTA, _timedelta_bytes),
     UUID: (Tag.UUID, lambda value: value.bytes),
     Decimal: (Tag.DECIMAL, lambda value: str(value).encode()),
     int: (Tag.BIG_INT, _big_int_bytes),
     complex: (Tag.COMPLEX, lambda value: ormsgpack.packb([value.real, value.imag])),
 }
+PLAIN_TYPES: Final[frozenset[type]] = frozenset(
+    {
+        *(type(None), bool, float, str, bytes, bytearray, memoryview),
+        *(list, dict, tuple, set, frozenset, OrderedDict, deque, time),
+        *SCALAR_BYTES,
+    }
+)
+"""What can be saved without being registered, as far as what is in it can."""
 SCALARS: Final[dict[int, Callable[[bytes], Any]]] = {
     Tag.DATETIME: _datetime,
     Tag.DATE: lambda data: date.fromisoformat(data.decode()),
     Tag.TIME: _time,
+    Tag.TIME_IN_ZONE: _time_in_zone,
     Tag.TIMEDELTA: lambda data: timedelta(*msgspec.msgpack.decode(data)),
     Tag.UUID: lambda data: UUID(bytes=data),
     Tag.DECIMAL: lambda data: Decimal(data.decode()),

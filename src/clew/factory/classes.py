@@ -119,7 +119,7 @@ class PgCheckpointer(BaseCheckpointer):
             cache_timeout=cache_timeout,
             client=redis,
             pool=redis_pool,
-            store=f"postgresql {_place(postgres_dsn or '', 'PGHOST', 'PGPORT', 'PGDATABASE')} {schema}",
+            store=f"postgresql {_pg_place(postgres_dsn, pg_pool)} {schema}",
         )
         super().__init__(with_encryption(cached, encryption), **options)
 
@@ -209,9 +209,8 @@ class RedisCheckpointer(BaseCheckpointer):
         self = cls.__new__(cls)
         storage = redis_storage().from_client(client, prefix=prefix, ttl=ttl)
         options |= {"clock": clock}
-        cached = with_cache(
-            storage, options, cache=cache, cache_timeout=cache_timeout, store=f"redis client {prefix}", prefix=prefix
-        )
+        place = f"redis client {_client_place(client)} {prefix}"
+        cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place, prefix=prefix)
         sealed = with_encryption(cached, encryption)
         self._build(sealed, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
         return self
@@ -245,3 +244,23 @@ def _place(url: str, *variables: str) -> str:
         f"{name}={said}" for name, said in parse_qsl(parts.query) if name in ("host", "port", "dbname", "service")
     ]
     return " ".join([*where, *(os.environ.get(name, "") for name in variables)])
+
+
+def _pg_place(dsn: str | None, pool: Any) -> str:
+    """Where a DSN or a pool of asyncpg leads to; the pool keeps that to itself."""
+    given = getattr(pool, "_connect_kwargs", {})
+    told = [dsn, given.get("dsn"), *getattr(pool, "_connect_args", ())]
+    url = next((each for each in told if isinstance(each, str)), "")
+    more = [f"{name}={given[name]}" for name in ("host", "port", "database") if given.get(name) is not None]
+    return " ".join([_place(url, "PGHOST", "PGPORT", "PGDATABASE"), *more])
+
+
+def _client_place(client: Any) -> str:
+    """Where a client of redis.asyncio leads to."""
+    pool = getattr(client, "connection_pool", None)
+    if pool is not None:
+        names = ("host", "port", "path", "db")
+        told = [pool.connection_kwargs.get(name) for name in names] + [getattr(pool, "service_name", None)]
+        return " ".join(map(str, told))
+    nodes = getattr(getattr(client, "nodes_manager", None), "startup_nodes", {})
+    return " ".join(sorted(nodes))

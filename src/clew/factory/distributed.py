@@ -11,11 +11,14 @@ from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
 from clew.errors import ConfigError
 from clew.factory.encrypting import with_encryption
+from clew.factory.options import CHECKPOINTER_OPTIONS, split_query
 from clew.factory.urls import connect
 from clew.model.encryption import Encryption
 from clew.model.reports import Progress, ResyncReport
+from clew.storage.cached import CachedStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage, ReplicationMode
+from clew.storage.wrapper import StorageWrapper
 
 
 class DistributedCheckpointer(BaseCheckpointer):
@@ -72,8 +75,23 @@ class DistributedCheckpointer(BaseCheckpointer):
 
 
 def _storage_of(name: str, given: BaseCheckpointer | str) -> Storage:
-    if isinstance(given, BaseCheckpointer):
-        return given.storage
-    if not isinstance(given, str):
+    """The storage of `given`. Raises ConfigError for settings that have no effect there, or no good one."""
+    if isinstance(given, str):
+        if wrong := [option for option in split_query(given)[1] if option in CHECKPOINTER_OPTIONS]:
+            raise ConfigError(f"{wrong[0]!r} is a setting of the pair: take it out of the URL of the {name}")
+        given = connect(given, encryption=None)
+    elif not isinstance(given, BaseCheckpointer):
         raise ConfigError(f"{name} must be a URL or a checkpointer, not {type(given).__name__}")
-    return connect(given, encryption=None).storage
+    if given._background is not None or given._auto_cleanup is not None:
+        raise ConfigError(f"the {name} saves or cleans up in the background: that is for the pair to do, so ask it to")
+    if _is_cached(given.storage):
+        # A store that was behind is written anew, with other values under the same numbers, which other processes' caches
+        # can't know.
+        raise ConfigError(f"the {name} has a cache, which the stores of a pair can't have: take it away")
+    return given.storage
+
+
+def _is_cached(storage: Storage) -> bool:
+    if isinstance(storage, CachedStorage):
+        return True
+    return isinstance(storage, StorageWrapper) and any(map(_is_cached, storage.around))

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from clew.errors import ConfigError
 
-URL_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
+STORE_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "synchronous": str.upper,
     "busy_timeout": float,
     "schema": str,
@@ -25,6 +25,8 @@ URL_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "write_timeout": float,
     "lock_timeout": float,
     "lock_expiry": float,
+}
+CHECKPOINTER_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "cache": str,
     "cache_ttl": float,
     "cache_timeout": float,
@@ -37,7 +39,8 @@ URL_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "max_background": int,
     "max_background_bytes": int,
 }
-"""Options that may stand in a URL, and how they are read there."""
+URL_OPTIONS: Final = {**STORE_OPTIONS, **CHECKPOINTER_OPTIONS}
+"""Options that may stand in a URL, and how they are read there: of the store, and of the checkpointer over it."""
 
 
 def split_query(url: str) -> tuple[str, dict[str, Any]]:

@@ -47,7 +47,13 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
     try:
         return opener(url, options)
     except TypeError as error:
-        raise ConfigError(f"{url.partition('?')[0]!r}: {error}") from error
+        raise ConfigError(f"{_public(url)}: {error}") from error
+
+
+def _public(url: str) -> str:
+    """What may be shown of `url`: not who logs in, nor with what."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _memory(url: str, options: dict[str, Any]) -> BaseCheckpointer:
@@ -57,6 +63,8 @@ def _memory(url: str, options: dict[str, Any]) -> BaseCheckpointer:
 def _sqlite(url: str, options: dict[str, Any]) -> BaseCheckpointer:
     # sqlite:///relative.db and sqlite:////absolute.db, as SQLAlchemy writes them.
     parts = urlsplit(url)
+    if "#" in url:
+        raise ConfigError(f"{url!r} has a '#', which would end the name of the file: write %23")
     path = unquote(parts.path[1:])
     if parts.netloc or not path or path == ":memory:":
         raise ConfigError(

@@ -15,6 +15,12 @@ _left_behind: list[Any] = []
 """What is of a loop that ended without a word, or of the parent of this process: it can neither be used nor closed here."""
 
 
+def forget_closed(by_loop: dict[asyncio.AbstractEventLoop, Any]) -> None:
+    """Take out what is of a loop that was closed, and so can't be used any more."""
+    for loop in [loop for loop in list(by_loop) if loop.is_closed()]:
+        by_loop.pop(loop, None)
+
+
 class PerLoop(Generic[T]):
     """One `T` for each event loop that asks for it: opened when it first does, closed with the loop or with `close`.
 

@@ -111,7 +111,8 @@ class HotTier:
     async def lookup(self, thread_id: str, basis: Basis, covers: Sequence[Range]) -> Found | None:
         """The rows that hold the values of `covers` in the log that `basis` names; `None` if that can't be told.
 
-        A row of a later epoch may lack values that a checkpoint of an earlier one needs: those are not taken.
+        Rows of another epoch are not taken: those of a later one may lack values that a checkpoint needs, and those of an
+        earlier one hold some that the storage has let go, which the reader would take for stored.
         """
         # First what is on its way: what arrives meanwhile is found there, then.
         held = self._pending.rows(thread_id, basis.incarnation)
@@ -130,7 +131,7 @@ class HotTier:
                 return None
             read += more
         chosen = largest(
-            row for rows in (held, *(entry.rows for entry in read)) for row in rows if row.epoch <= basis.epoch
+            row for rows in (held, *(entry.rows for entry in read)) for row in rows if row.epoch == basis.epoch
         )
         if chosen is None:
             await self.distrust(thread_id)

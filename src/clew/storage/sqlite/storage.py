@@ -30,6 +30,7 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.loops import forget_closed
 from clew.storage.offload import may_block, offload
 from clew.storage.protocol import Capabilities
 from clew.storage.sqlite import journaling, reading
@@ -59,13 +60,14 @@ class _Opened:
         self.connections = connections
         self.writer = Writer(connections)
         self.executor = ThreadPoolExecutor(_READERS, thread_name_prefix="clew-sqlite-reader")
-        self._loads: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loads] = weakref.WeakKeyDictionary()
+        self._loads: dict[asyncio.AbstractEventLoop, _Loads] = {}
 
     def loads(self) -> _Loads:
         """Where loads go that come from the running event loop."""
         loop = asyncio.get_running_loop()
         loads = self._loads.get(loop)
         if loads is None:
+            forget_closed(self._loads)
             loads = self._loads[loop] = Together(self._load, at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER)
         return loads
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
+from clew.storage.loops import forget_closed
 from clew.storage.sqlite.applying import Applier
 from clew.storage.sqlite.connections import WHOLE, Connections, error_code, storage_error
 from clew.storage.sqlite.damage import breaks_index
@@ -99,6 +100,9 @@ class Writer:
         for job in jobs:
             self._enqueue(job)
         watched = loop in self._last
+        if not watched:
+            # One that was closed has no timer any more.
+            forget_closed(self._last)
         self._last[loop] = jobs[-1]
         if not watched:
             loop.call_later(_WAY_EVERY, self._give_way, loop)

@@ -1,0 +1,324 @@
+"""How objects of each kind of class are taken apart into fields and put together again."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from clew.errors import ConfigError
+
+T = TypeVar("T")
+Fields = dict[str, Any]
+
+UNSET: Final = "\0unset"
+"""Where a pydantic model's record keeps the names of the fields that were left at their defaults."""
+SET_SINCE: Final = "\0set "
+"""Before the name of a field in `UNSET` that an edit has set since: an edit does not read that list, which may be a value."""
+BEYOND: Final = "\0beyond"
+"""Where a record keeps the attributes that an object has beyond its fields. A lock or a client among them is no data, and is
+left out; one in a field is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """How objects of one class are taken apart and put together."""
+
+    name: str
+    cls: type
+    take_apart: Callable[[Any], Fields]
+    put_together: Callable[[Fields], Any]
+    has_fields: bool
+    """Whether what it is taken apart into are fields that an edit may set."""
+    only_fields: frozenset[str] | None = None
+    """The only ones that an object can have, if that is known."""
+
+
+def entry_of(name: str, cls: type, saves: Callable[[type], bool]) -> Entry:
+    """The entry of a class that needs no `encode`; `saves` tells which classes can be saved. Raises ConfigError."""
+    if issubclass(cls, enum.Enum):
+        return _enum_entry(name, cls)
+    fields = fields_of(cls)
+    if fields is None:
+        raise ConfigError(
+            f"{cls.__qualname__} is not a dataclass, pydantic model, msgspec struct, attrs class, named tuple or enum: "
+            f"register it with encode= (to plain data) and decode= (back)"
+        )
+    if hasattr(cls, "model_construct"):
+        return _pydantic_entry(name, cls, saves)
+    if hasattr(cls, "__struct_fields__") or _is_named_tuple(cls):
+        return _constructed_entry(name, cls, tuple(fields))
+    return _attributes_entry(name, cls, fields, saves)
+
+
+def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
+    """For named tuples and msgspec structs, which only their constructors can make."""
+    fields = frozenset(names)
+
+    def take_apart(obj: Any) -> Fields:
+        return {field: getattr(obj, field) for field in names if hasattr(obj, field)}
+
+    def construct(values: Fields) -> Any:
+        return cls(**{field: value for field, value in values.items() if field in fields})
+
+    blank: list[Any] = []
+
+    def fill_in(values: Fields) -> Any:
+        # A constructor that runs a hook makes one blank object, and copies of it are what is loaded: a copy runs none.
+        if not blank:
+            made = construct(copy.deepcopy(values))
+            for field in names:
+                msgspec.structs.force_setattr(made, field, None)
+            blank.append(made)
+        obj = copy.copy(blank[0])
+        given = values if fields <= values.keys() else {**_struct_defaults(cls), **values}
+        for field in names:
+            msgspec.structs.force_setattr(obj, field, given[field])
+        return obj
+
+    return Entry(
+        name=name,
+        cls=cls,
+        take_apart=take_apart,
+        put_together=fill_in if hasattr(cls, "__post_init__") and not issubclass(cls, tuple) else construct,
+        has_fields=True,
+        only_fields=fields,
+    )
+
+
+def _struct_defaults(cls: type[msgspec.Struct]) -> Fields:
+    """The fields of `cls` that have defaults, with what they are."""
+    found: Fields = {}
+    for field in msgspec.structs.fields(cls):
+        if field.default_factory is not msgspec.NODEFAULT:
+            found[field.name] = field.default_factory()
+        elif field.default is not msgspec.NODEFAULT:
+            found[field.name] = field.default
+    return found
+
+
+def _attributes_entry(
+    name: str, cls: type, fields: dict[str, Callable[[], Any] | None], saves: Callable[[type], bool]
+) -> Entry:
+    """For dataclasses and attrs classes, whose objects are what their attributes are."""
+    make = _maker(cls)
+    if make is None:
+        raise ConfigError(
+            f"{cls.__qualname__} has fields and is also something of Python's own (a dict, a str, …), which would be lost: "
+            f"register it with encode= (to plain data) and decode= (back), or make that a field"
+        )
+    names = tuple(fields)
+    has_dict, is_exception = cls.__dictoffset__ != 0, issubclass(cls, BaseException)
+    in_dict = has_dict and not is_exception and not any(_is_managed(cls, field) for field in names)
+    # What is computed from the fields when it is first asked for.
+    left_out = {*fields, *_cached_properties(cls)}
+
+    def take_apart(obj: Any) -> Fields:
+        if in_dict and len(held := obj.__dict__) == len(names):
+            try:
+                return {field: held[field] for field in names}
+            except KeyError:
+                # One was deleted, and there is one beyond them.
+                pass
+        values = {field: getattr(obj, field) for field in names if hasattr(obj, field)}
+        if has_dict:
+            held = obj.__dict__.items()
+            beyond = {each: value for each, value in held if each not in left_out and saves(type(value))}
+            if is_exception and "args" not in fields:
+                beyond["args"] = obj.args
+            if beyond:
+                values[BEYOND] = beyond
+        return values
+
+    def put_together(values: Fields) -> Any:
+        # Not through __init__: what comes back is what went in, not what a constructor makes of it.
+        obj = make(cls)
+        for field, default in fields.items():
+            if field in values:
+                object.__setattr__(obj, field, values[field])
+            elif default is not None:
+                object.__setattr__(obj, field, default())
+        if has_dict and BEYOND in values:
+            for each, value in values[BEYOND].items():
+                object.__setattr__(obj, each, value)
+        return obj
+
+    return Entry(
+        name=name,
+        cls=cls,
+        take_apart=take_apart,
+        put_together=put_together,
+        has_fields=True,
+        only_fields=frozenset(names),
+    )
+
+
+def _maker(cls: type) -> Callable[[type], Any] | None:
+    """What makes an object of `cls` without attributes; `None` if objects hold more than attributes."""
+    for base in cls.__mro__:
+        new = vars(base).get("__new__")
+        # A __new__ in Python is as little run as an __init__.
+        if isinstance(new, types.BuiltinMethodType):
+            is_exception = issubclass(base, BaseException) and base.__basicsize__ == BaseException.__basicsize__
+            return new if base is object or is_exception else None
+    return None
+
+
+def _is_managed(cls: type, field: str) -> bool:
+    """Whether it is not simply the object's `__dict__` that has `field`, but a slot or a property."""
+    return inspect.isdatadescriptor(inspect.getattr_static(cls, field, None))
+
+
+def _cached_properties(cls: type) -> set[str]:
+    found = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+    return {name for name, value in found.items() if isinstance(value, functools.cached_property)}
+
+
+def _is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and not dataclasses.is_dataclass(cls) and not hasattr(cls, "__attrs_attrs__")
+
+
+def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry:
+    model_fields, privates = cls.model_fields, cls.__private_attributes__
+    fields = frozenset(model_fields)
+    keeps_extra, is_root = cls.model_config.get("extra") == "allow", cls.__pydantic_root_model__
+
+    def take_apart(obj: Any) -> Fields:
+        held, extra = obj.__dict__, obj.__pydantic_extra__
+        # Besides fields, a model's __dict__ has what its cached properties have computed.
+        values = {**held} if held.keys() <= fields else {each: held[each] for each in held if each in fields}
+        unset = values.keys() - obj.__pydantic_fields_set__
+        if extra:
+            values.update(extra)
+        if unset:
+            values[UNSET] = sorted(unset)
+        if privates and obj.__pydantic_private__:
+            beyond = obj.__pydantic_private__.items()
+            values[BEYOND] = {each: value for each, value in beyond if saves(type(value))}
+        return values
+
+    def put_together(values: Fields) -> Any:
+        # Not through model_construct: it takes three times as long, runs hooks, and takes names for aliases.
+        unset = values.pop(UNSET, ())
+        extra, beyond = {}, {}
+        given = values.keys() - unset
+        if values.keys() != fields:
+            beyond = values.pop(BEYOND, {})
+            given = {each for each in values if each not in unset or SET_SINCE + each in values}
+            if keeps_extra:
+                extra = {each: values[each] for each in values if each not in fields and not each.startswith(SET_SINCE)}
+            given &= fields | extra.keys()
+            values = _with_defaults(model_fields, values)
+        obj = cls.__new__(cls)
+        object.__setattr__(obj, "__dict__", values)
+        object.__setattr__(obj, "__pydantic_fields_set__", given)
+        if not is_root:
+            object.__setattr__(obj, "__pydantic_extra__", extra if keeps_extra else None)
+            object.__setattr__(obj, "__pydantic_private__", _privates(privates, beyond, values) if privates else None)
+        return obj
+
+    return Entry(
+        name=name,
+        cls=cls,
+        take_apart=take_apart,
+        put_together=put_together,
+        has_fields=True,
+        only_fields=None if keeps_extra else fields,
+    )
+
+
+def _with_defaults(model_fields: dict[str, Any], values: Fields) -> Fields:
+    """The fields of a pydantic model: those in `values`, and defaults where there is one."""
+    found: Fields = {}
+    for name, field in model_fields.items():
+        if name in values:
+            found[name] = values[name]
+        elif not field.is_required():
+            found[name] = field.get_default(call_default_factory=True, validated_data=found)
+    return found
+
+
+def _privates(privates: dict[str, Any], kept: Fields, values: Fields) -> Fields:
+    """The private attributes of a pydantic model with these `values`: those that were `kept`, and the defaults of others."""
+    found: Fields = {}
+    for name, attribute in privates.items():
+        make = attribute.default_factory
+        if name in kept:
+            found[name] = kept[name]
+        elif make is not None:
+            # Only newer versions of pydantic have factories that take what is there already.
+            takes_values = getattr(attribute, "default_factory_takes_validated_data", False)
+            found[name] = make({**values, **found}) if takes_values else make()
+        elif type(attribute.default).__name__ != "PydanticUndefinedType":
+            found[name] = attribute.get_default()
+    return found
+
+
+def _enum_entry(name: str, cls: type[enum.Enum]) -> Entry:
+    def take_apart(member: enum.Enum) -> Fields:
+        # Only a combination of flags has no name of its own, or one that can't be looked up.
+        return {"name": member.name} if member.name in cls.__members__ else {"value": member.value}
+
+    def put_together(values: Fields) -> Any:
+        return cls[values["name"]] if "name" in values else cls(values["value"])
+
+    return Entry(name=name, cls=cls, take_apart=take_apart, put_together=put_together, has_fields=False)
+
+
+def custom_entry(name: str, cls: type[T], encode: Callable[[T], Any], decode: Callable[[Any], T]) -> Entry:
+    def put_together(values: Fields) -> Any:
+        # The fields themselves, if they were stored when the class had no `encode` yet.
+        return decode(values["value"] if values.keys() == {"value"} else values)
+
+    return Entry(
+        name=name,
+        cls=cls,
+        take_apart=lambda obj: {"value": encode(obj)},
+        put_together=put_together,
+        has_fields=False,
+    )
+
+
+def fields_of(cls: type) -> dict[str, Callable[[], Any] | None] | None:
+    """The fields of `cls` with what makes their default, if it is a class with declared fields."""
+    if dataclasses.is_dataclass(cls):
+        return {field.name: _dataclass_default(field) for field in dataclasses.fields(cls)}
+    if isinstance(fields := getattr(cls, "model_fields", None), dict):
+        return dict.fromkeys(fields)
+    if isinstance(names := getattr(cls, "__struct_fields__", None), tuple):
+        return dict.fromkeys(names)
+    if (attributes := getattr(cls, "__attrs_attrs__", None)) is not None:
+        return {attribute.name: _attrs_default(attribute) for attribute in attributes}
+    if issubclass(cls, tuple) and isinstance(names := getattr(cls, "_fields", None), tuple):
+        return dict.fromkeys(names)
+    return None
+
+
+def _dataclass_default(field: dataclasses.Field[Any]) -> Callable[[], Any] | None:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    return None if field.default is dataclasses.MISSING else lambda: field.default
+
+
+def _attrs_default(attribute: Any) -> Callable[[], Any] | None:
+    default = attribute.default
+    if type(default).__name__ == "Factory":
+        return None if default.takes_self else typing.cast(Callable[[], Any], default.factory)
+    return None if repr(default) == "NOTHING" else lambda: default
+
+
+def is_saveable_class(cls: type) -> bool:
+    """Whether `cls` is of a kind that `register` takes apart by itself."""
+    if fields_of(cls) is None:
+        return issubclass(cls, enum.Enum)
+    constructed = hasattr(cls, "model_construct") or hasattr(cls, "__struct_fields__") or _is_named_tuple(cls)
+    return constructed or _maker(cls) is not None
