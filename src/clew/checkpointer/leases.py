@@ -20,6 +20,7 @@ from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
 from clew.storage.checks import lease_held
 from clew.storage.offload import pause
+from clew.storage.protocol import LONGEST_TTL
 
 _log = logging.getLogger("clew")
 _held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
@@ -41,10 +42,13 @@ class Lease:
 
     def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
         for name, seconds in (("ttl", ttl), ("wait", wait)):
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
                 raise ConfigError(f"{name} must be a number of seconds; got {seconds!r:.60}")
-        if ttl == 0:
-            raise ConfigError("a lease needs a ttl of more than 0 seconds")
+        if not 0 < ttl <= LONGEST_TTL:
+            raise ConfigError(
+                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {ttl!r}; it is renewed while it "
+                "is held, so it may be short: it is how long others wait for a holder that died"
+            )
         self._core = core
         self._address = address
         self._ttl = ttl

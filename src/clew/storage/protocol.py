@@ -72,6 +72,8 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 
+LONGEST_TTL: Final = 366 * 86_400
+"""A lease ends by itself after so many seconds at most."""
 RECEIPTS_KEPT = 256
 """How many of a thread's commits without a checkpoint are recognised if they come again."""
 
