@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import OrderedDict, deque
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 import pytest
@@ -84,6 +84,19 @@ def test_the_error_says_what_the_config_had_instead(checkpointer):
         checkpointer.get_state("")
 
 
+FAR = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))
+"""In UTC, it is after the last time that there is."""
+
+
+class NoOffset(tzinfo):
+    """A zone that doesn't say how far from UTC it is."""
+
+    def utcoffset(self, when: datetime | None) -> None:
+        return None
+
+    dst = tzname = utcoffset
+
+
 BAD_CALLS: list[Any] = [
     lambda c: c.list_checkpoints("t", limit=-1),
     lambda c: c.list_checkpoints("t", limit="5"),
@@ -159,6 +172,15 @@ BAD_CALLS: list[Any] = [
     lambda c: c.lease("t", ttl=0),
     lambda c: c.lease("t", ttl="soon"),
     lambda c: c.lease("t", wait=-1),
+    lambda c: c.lease("t", wait=float("nan")),
+    lambda c: c.lease("t", ttl=float("inf")),
+    lambda c: c.lease("t", ttl=float("nan")),
+    lambda c: c.lease("t", ttl=1e12),
+    lambda c: c.put_messages("t", [Message(role="user", created_at=FAR)]),
+    lambda c: c.put_checkpoint("t", {}, messages=[Message(role="user", created_at=FAR)]),
+    lambda c: c.put_messages("t", [{"role": "user", "content": "x", "created_at": "9999-12-31T23:59:59-05:00"}]),
+    lambda c: c.put_messages("t", [{"role": "user", "content": "x", "created_at": "0001-01-01T00:00:00+05:00"}]),
+    lambda c: c.put_messages("t", [Message(role="user", created_at=datetime(2026, 1, 1, tzinfo=NoOffset()))]),
     lambda c: c.lease("t", holder="\ud800").__enter__(),
     lambda c: c.erase_user(None),
     lambda c: c.erase_user(clew.ANY_USER),
@@ -172,6 +194,10 @@ BAD_CALLS: list[Any] = [
     lambda c: clew.RetentionPolicy(max_age=5),
     lambda c: clew.RetentionPolicy(max_age=timedelta(days=-1)),
     lambda c: clew.RetentionPolicy(max_history=5, keep_every=0),
+    lambda c: clew.RetentionPolicy.from_dict({"max_age": float("inf")}),
+    lambda c: clew.AutoCleanup(c, clew.RetentionPolicy(max_history=1), interval=float("inf")),
+    lambda c: clew.connect("memory://", state_type="x"),
+    lambda c: clew.connect("memory://", state_type=5),
     lambda c: clew.connect(5),
     lambda c: c.repair("absent"),
 ]

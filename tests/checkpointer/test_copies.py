@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 import clew
-from tests.checkpointer.support import at, text
+from clew.storage.wrapper import StorageWrapper
+from tests.checkpointer.support import at, run, text
 
 
 @pytest.fixture
@@ -87,6 +89,65 @@ def test_an_empty_copy_of_messages_alone_is_one_too(checkpointer):
     checkpointer.put_messages("t", [clew.Message(role="user", content="alone")])
     checkpointer.copy_thread("t", "copy")
     assert [each.content for each in checkpointer.list_messages("copy")] == ["alone"]
+
+
+class Stalling(StorageWrapper):
+    """Applies a commit to the copy and says so; the answer to the n-th one comes when it may."""
+
+    def __init__(self, inner, stall_at):
+        super().__init__(inner)
+        self.left = stall_at
+        self.applied, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def apply(self, commits):
+        done = await self.inner.apply(commits)
+        if commits[0].thread_id == "copy":
+            self.left -= 1
+            if self.left == 0:
+                self.applied.set()
+                await self.go_on.wait()
+        return done
+
+
+@pytest.mark.parametrize("stall_at", [1, 2, 5])
+def test_a_copy_that_is_cancelled_leaves_nothing_and_can_be_made_again(store, stall_at):
+    async def go():
+        checkpointer = store.open(lambda storage: Stalling(storage, stall_at))
+        for number in range(8):
+            await checkpointer.aput_checkpoint("t", {"n": number}, messages=[clew.Message(role="user")])
+        stalling = checkpointer.storage
+        copying = asyncio.create_task(checkpointer.acopy_thread("t", "copy"))
+        await stalling.applied.wait()
+        copying.cancel()
+        await asyncio.sleep(0)
+        copying.cancel()
+        await asyncio.sleep(0)
+        stalling.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        assert await checkpointer.aget_thread("copy") is None
+        copy = await checkpointer.acopy_thread("t", "copy")
+        assert (
+            len(await checkpointer.aget_history(copy, limit=None)) == len(await checkpointer.alist_messages(copy)) == 8
+        )
+        await checkpointer.arelease()
+
+    run(go())
+
+
+def test_a_sync_copy_that_is_interrupted_leaves_nothing(local):
+    class Interrupted(StorageWrapper):
+        async def apply(self, commits):
+            if commits[0].thread_id == "copy" and commits[0].checkpoint is not None:
+                raise KeyboardInterrupt
+            return await self.inner.apply(commits)
+
+    checkpointer = local.open()
+    for number in range(3):
+        checkpointer.put_state("t", {"n": number})
+    with pytest.raises(KeyboardInterrupt):
+        local.open(Interrupted).copy_thread("t", "copy")
+    assert checkpointer.get_thread("copy") is None
 
 
 def test_what_can_t_be_copied_is_refused(grown):

@@ -89,6 +89,13 @@ def test_a_damaged_checkpoint_is_named_and_the_others_load(damaged, table, colum
     assert (report.threads, report.checkpoints, report.messages, report.ok) == (2, 8, 8, False)
 
 
+def test_a_damaged_head_does_not_cost_the_history_that_it_can_be_repaired_from(damaged):
+    checkpointer, _ = damaged("checkpoints", "body", row=3)
+    limit = checkpointer.get_thread("t").size - 10
+    report = checkpointer.cleanup(clew.RetentionPolicy(max_bytes=limit), config="t")
+    assert (report.checkpoints, report.over_limit) == (0, 1)
+
+
 @pytest.mark.parametrize(("table", "column"), SECTIONS)
 def test_a_thread_with_a_damaged_head_is_repaired_from_its_messages(damaged, table, column):
     checkpointer, made = damaged(table, column, row=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from contextlib import closing
 
@@ -42,6 +43,82 @@ def test_the_async_lease_does_the_same(store):
         assert await one.aget_state("t") == 2
 
     run(go())
+
+
+class Stalling(StorageWrapper):
+    """Grants or ends a turn and says so; the answer comes when it may."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.stalls = False
+        self.done, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def lease(self, *args, **kwargs):
+        if self.stalls:
+            self.stalls = False
+            self.done.set()
+            await self.go_on.wait()
+        return await self.inner.lease(*args, **kwargs)
+
+
+@pytest.mark.parametrize("when", ["entering", "leaving"])
+def test_who_is_cancelled_on_the_way_in_or_out_leaves_the_turn_free(store, when):
+    async def go():
+        checkpointer = store.open(Stalling)
+        stalling = checkpointer.storage
+        stalling.stalls = when == "entering"
+
+        async def turn():
+            async with checkpointer.alease("t", ttl=300):
+                assert when == "leaving"
+                stalling.stalls = True
+
+        task = asyncio.create_task(turn())
+        await stalling.done.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        stalling.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with checkpointer.alease("t"):
+            pass
+        await checkpointer.arelease()
+
+    run(go())
+
+
+def test_a_renewal_that_is_under_way_when_the_block_ends_does_not_take_the_turn_anew(store):
+    async def go():
+        checkpointer = store.open(Stalling)
+        stalling = checkpointer.storage
+        async with checkpointer.alease("t", ttl=0.3):
+            stalling.stalls = True
+            await stalling.done.wait()
+            asyncio.get_running_loop().call_soon(stalling.go_on.set)
+        async with checkpointer.alease("t"):
+            pass
+        await checkpointer.arelease()
+
+    run(go())
+
+
+def test_who_is_interrupted_on_the_way_in_leaves_the_turn_free(local):
+    class Interrupted(StorageWrapper):
+        granted = False
+
+        async def lease(self, *args, **kwargs):
+            record = await self.inner.lease(*args, **kwargs)
+            if not self.granted:
+                self.granted = True
+                raise KeyboardInterrupt
+            return record
+
+    with pytest.raises(KeyboardInterrupt), local.open(Interrupted).lease("t", ttl=300):
+        pass
+    with local.open().lease("t"):
+        pass
 
 
 def test_who_comes_second_is_told_who_has_it_since_when_and_until(store, clock):

@@ -63,11 +63,26 @@ def test_the_oldest_go_until_the_thread_fits(store, room):
 def test_milestones_heads_and_what_is_kept_stay_however_large_they_are(store):
     checkpointer = store.open()
     fill(checkpointer, "t", 10)
-    fill(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}, 2)
+    fill(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}, 4)
     third = checkpointer.list_checkpoints("t", limit=None)[7]
     checkpointer.cleanup(RetentionPolicy(max_bytes=0, keep_every=4), config="t", keep=[("", third.checkpoint_id)])
     assert numbers(checkpointer) == [2, 3, 7, 9]
-    assert numbers(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}) == [1]
+    # Commits 11 to 14: the first since the eighth, the twelfth, the head.
+    assert numbers(checkpointer, {"thread_id": "t", "checkpoint_ns": "sub"}) == [0, 1, 3]
+
+
+def test_milestones_stay_where_messages_are_saved_between_the_checkpoints(store):
+    checkpointer = store.open()
+    policy = RetentionPolicy(max_history=2, keep_every=10)
+    kept = []
+    for number in range(40):
+        checkpointer.put_state("t", {"n": number})
+        checkpointer.put_messages("t", [clew.Message(role="user", content="hi")])
+        if number % 20 == 19:
+            checkpointer.cleanup(policy)
+            kept.append(numbers(checkpointer))
+    # Commits 11, 21 and 31 are the first after a multiple of 10; the cleanup is a commit, too, so 42, 50, 60 and 70 follow.
+    assert kept == [[5, 10, 15, 18, 19], [5, 10, 15, 20, 24, 29, 34, 38, 39]]
 
 
 def test_a_size_counts_the_messages_though_they_stay(store):
@@ -76,6 +91,38 @@ def test_a_size_counts_the_messages_though_they_stay(store):
     checkpointer.put_messages("t", [clew.Message(role="user", content=text("long", 20_000))])
     assert checkpointer.cleanup(RetentionPolicy(max_bytes=10_000)).checkpoints == 2
     assert len(checkpointer.list_messages("t")) == 1
+
+
+def test_what_a_fork_shares_does_not_cost_its_source_the_history(local):
+    checkpointer = local.open()
+    fill(checkpointer, "t", 30, 4000)
+    fork = checkpointer.fork("t", "what-if")
+    limit = checkpointer.get_thread("t").size * 9 // 10
+    report = checkpointer.cleanup(RetentionPolicy(max_bytes=limit))
+    assert (report.checkpoints, report.over_limit) == (0, 1)
+    # What comes after the fork is bounded as ever, in both.
+    for number in range(30, 60):
+        for config in ("t", fork):
+            said = [text((str(config), number, part), 1000) for part in range(4)]
+            checkpointer.put_state(config, {"n": number, "said": said})
+    policy = RetentionPolicy(max_bytes=30_000)
+    assert checkpointer.cleanup(policy).over_limit == 1
+    assert 20_000 < checkpointer.get_thread(fork).size <= 30_000
+    assert 40 < min(numbers(checkpointer)) < 55
+    checkpointer.delete_thread(fork)
+    assert checkpointer.cleanup(policy).over_limit == 0
+    assert checkpointer.get_thread("t").size <= 30_000
+    assert checkpointer.verify().ok
+
+
+def test_a_thread_that_can_not_be_made_to_fit_is_counted(store):
+    checkpointer = store.open()
+    fill(checkpointer, "small", 1, 40)
+    fill(checkpointer, "one", 1)
+    fill(checkpointer, "many", 5)
+    report = checkpointer.cleanup(RetentionPolicy(max_bytes=300))
+    assert (report.checkpoints, report.over_limit) == (4, 2)
+    assert checkpointer.cleanup(RetentionPolicy(max_history=1)).over_limit == 0
 
 
 # What it says
@@ -123,6 +170,20 @@ def test_a_cleanup_of_very_many_checkpoints_goes_in_steps_and_counts_all(store, 
     assert (report.checkpoints, report.bytes, report.values) == (58, dry.bytes, dry.values)
     assert numbers(checkpointer) == [58, 59]
     assert checkpointer.verify().ok
+
+
+def test_namespaces_that_have_the_same_ids_keep_what_they_should(store, monkeypatch):
+    monkeypatch.setattr("clew.checkpointer.sweeping.BODIES", 10)
+    monkeypatch.setattr("clew.checkpointer.finding.PAGE", 10)
+    checkpointer = store.open()
+    both = [{"thread_id": "t", "checkpoint_ns": name} for name in ("", "sub")]
+    for config in both:
+        for number in range(25):
+            checkpointer.put_checkpoint(config, {"n": number}, new_id=f"step-{number}", metadata={"a": 1})
+    assert len(checkpointer.list_checkpoints("t", limit=None, where={"a": 1}, namespaces="all")) == 50
+    assert checkpointer.cleanup(RetentionPolicy(max_history=15)).checkpoints == 20
+    assert [numbers(checkpointer, config) for config in both] == [list(range(10, 25))] * 2
+    assert len(checkpointer.list_checkpoints("t", limit=None, where={"a": 1}, namespaces="all")) == 30
 
 
 def test_threads_that_the_policy_can_not_touch_are_not_read(store, clock):

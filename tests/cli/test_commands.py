@@ -236,7 +236,12 @@ def test_cleanup_takes_ages_sizes_and_one_thread(store, run):
     assert checkpoints("--max-bytes", "1GB") == 0
     assert checkpoints("trip", "--max-bytes", "0") == 4
     assert checkpoints("notes", "--max-bytes", "0") == 0
-    for wrong in (["--max-age", "soon"], ["--max-bytes", "3 moons"], ["--max-history", "0"]):
+    for wrong in (
+        ["--max-age", "soon"],
+        ["--max-age", "99999999999w"],
+        ["--max-bytes", "3 moons"],
+        ["--max-history", "0"],
+    ):
         assert run("cleanup", *wrong).exit_code == 2
     assert run("cleanup").exit_code == 1
     assert "max_age" in run("cleanup").stderr

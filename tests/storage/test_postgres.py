@@ -367,6 +367,7 @@ def test_every_query_finds_its_rows_by_an_index(store):
             CheckpointQuery(thread_id="f9", user="u1", checkpoint_id="c1", namespace=None, limit=None)
         ),
         statements.checkpoints(CheckpointQuery(thread_id="f9", user="u1", before="c2", run_id="r")),
+        statements.checkpoints(CheckpointQuery(thread_id="f9", user="u1", before_sequence=3, namespace=None)),
         statements.messages(MessageQuery(thread_id="f9", user="u1")),
         statements.messages(MessageQuery(thread_id="f9", user="u1", search="tex")),
         statements.messages(MessageQuery(thread_id="f9", user="u1", message_id="m1")),

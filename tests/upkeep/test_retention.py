@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,13 +18,13 @@ from clew.upkeep.retention import Held, due, due_by_size, needed
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def history(count: int, namespace: str = "") -> list[CheckpointRecord]:
-    """Checkpoints numbered from 1, one a day, the newest made now."""
+def history(count: int, namespace: str = "", numbers: Sequence[int] = ()) -> list[CheckpointRecord]:
+    """Checkpoints numbered from 1 (or with these numbers), one a day, the newest made now."""
     return [
         CheckpointRecord(
             checkpoint_id=f"{namespace}{number}",
             namespace=namespace,
-            sequence=number,
+            sequence=numbers[number - 1] if numbers else number,
             parent_id=None,
             created_at=NOW - timedelta(days=count - number),
             node_name=None,
@@ -63,6 +64,37 @@ def test_milestones_stay_and_stay_the_same_while_the_thread_grows() -> None:
     policy = RetentionPolicy(max_history=1, keep_every=3)
     assert gone(history(7), policy) == {"1", "2", "4", "5"}
     assert gone(history(8), policy) == {"1", "2", "4", "5", "7"}
+
+
+def test_milestones_stay_though_no_checkpoint_has_a_multiple_for_its_number() -> None:
+    odd = history(10, numbers=range(1, 20, 2))
+    kept = {each.sequence for each in odd if each not in due(odd, RetentionPolicy(max_history=1, keep_every=4), NOW)}
+    assert kept == {5, 9, 13, 17, 19}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "sub", "other"]), st.booleans()), min_size=1, max_size=60),
+    st.integers(1, 9),
+    st.integers(1, 5),
+)
+def test_of_every_so_many_checkpoints_one_stays_however_often_the_thread_is_cleaned_up(
+    commits: list[tuple[str, bool]], every: int, newest: int
+) -> None:
+    policy = RetentionPolicy(max_history=newest, keep_every=every)
+    made: dict[str, list[CheckpointRecord]] = {"": [], "sub": [], "other": []}
+    stored: list[CheckpointRecord] = []
+    for number, (namespace, has_checkpoint) in enumerate(commits, start=1):
+        if has_checkpoint:
+            new = history(1, namespace, [number])[0]
+            made[namespace].append(new)
+            stored.append(new)
+        going = due(stored, policy, NOW)
+        stored = [each for each in stored if each not in going]
+        assert due(stored, policy, NOW) == []
+    for lineage in made.values():
+        whole = [each for each in lineage if each.sequence >= every]
+        for at in range(len(whole) - every + 1):
+            assert any(each in stored for each in whole[at : at + every])
 
 
 def test_each_namespace_has_its_own_history_and_head() -> None:
@@ -118,6 +150,14 @@ def threads(draw: st.DrawFn) -> tuple[list[Held], list[RowSize]]:
     return held, rows
 
 
+def is_first(one: Held, held: list[Held], keep_every: int | None) -> bool:
+    """Whether none of its namespace comes between the last multiple of `keep_every` and it."""
+    if keep_every is None or one.sequence < keep_every:
+        return False
+    between = range(one.sequence - one.sequence % keep_every, one.sequence)
+    return not any(each.namespace == one.namespace and each.sequence in between for each in held)
+
+
 @given(threads(), st.integers(0, 9000), st.none() | st.integers(1, 5), st.integers(0, 12))
 def test_by_size_the_oldest_go_as_few_as_will_do(
     thread: tuple[list[Held], list[RowSize]], room: int, keep_every: int | None, fixed: int
@@ -137,10 +177,11 @@ def test_by_size_the_oldest_go_as_few_as_will_do(
         max((e for e in held if e.namespace == name), key=lambda e: e.sequence) for name in {e.namespace for e in held}
     ]
     may_go = [
-        each
-        for each in held
-        if each not in heads and each is not held[0] and (keep_every is None or each.sequence % keep_every)
+        each for each in held if each not in heads and each is not held[0] and not is_first(each, held, keep_every)
     ]
+    # What stays in any case does not count.
+    unfreed = [row.size for row in rows if row.first < fixed or needed(e for e in held if e not in may_go) is None]
+    room += sum(unfreed)
     # The oldest of those that may go, and no more of them than it takes.
     assert going == may_go[: len(going)]
     assert left(going) <= room or going == may_go

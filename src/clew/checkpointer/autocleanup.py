@@ -21,6 +21,7 @@ from clew.model.reports import CleanupReport
 from clew.model.retention import RetentionPolicy
 from clew.model.status import CleanupStatus
 from clew.storage.offload import inline
+from clew.storage.protocol import LONGEST_TTL
 
 if TYPE_CHECKING:
     from clew.checkpointer.base import BaseCheckpointer
@@ -49,8 +50,10 @@ class AutoCleanup:
             raise ConfigError(f"AutoCleanup takes a clew.RetentionPolicy, not {type(policy).__name__}")
         if policy is None and checkpointer._retention is None:
             raise ConfigError("AutoCleanup needs a policy: its own, or the checkpointer's (retention=)")
-        if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not interval > 0:
-            raise ConfigError(f"the interval must be a number of seconds, more than 0; got {interval!r:.60}")
+        if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not 0 < interval <= LONGEST_TTL:
+            raise ConfigError(
+                f"the interval must be a number of seconds, more than 0 and at most {LONGEST_TTL:,}; got {interval!r:.60}"
+            )
         self._checkpointer = checkpointer
         self._policy = policy
         self._interval = interval

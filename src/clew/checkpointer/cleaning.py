@@ -20,8 +20,8 @@ from clew.model.records import Range, ThreadRecord, ValueRow
 from clew.model.reports import CleanupReport, Progress
 from clew.model.retention import RetentionPolicy
 from clew.storage.offload import inline
-from clew.upkeep.compaction import Garbage, RowSize
-from clew.upkeep.retention import Dated, Held, due, due_by_size, may_touch
+from clew.upkeep.compaction import Garbage, RowSize, freed
+from clew.upkeep.retention import Dated, Held, due, due_by_size, may_touch, needed, shared
 
 AT_ONCE = 8
 """How many threads are cleaned up side by side."""
@@ -70,13 +70,16 @@ class CleanupMethods(Sweeping):
             chosen: RetentionPolicy | None = general
             if config is None or policy is None:
                 chosen = self._policy_of(record, general)
-            if chosen is not None and may_touch(record, chosen, self._clock.now()):
-                await self._clean(record, chosen, sweep)
+            if chosen is not None:
+                size = record.size
+                if may_touch(record, chosen, self._clock.now()):
+                    size = await self._clean(record, chosen, sweep)
+                sweep.removed["over_limit"] += chosen.max_bytes is not None and size > chosen.max_bytes
             sweep.looked_at(record.checkpoint_count)
 
         await _side_by_side(self._thread_pages(config), clean)
         sweep.looked_at(sweep.total - sweep.done)
-        if config is None and sweep.removed["checkpoints"] and not dry_run:
+        if config is None and sweep.removed["threads"] and not dry_run:
             # It goes over the whole store: too much for one thread's sake.
             await self._try(self._storage.reclaim)
         return CleanupReport(**sweep.removed, dry_run=dry_run)
@@ -90,17 +93,17 @@ class CleanupMethods(Sweeping):
         except (CorruptRecordError, ConfigError):
             return None
 
-    async def _clean(self, record: ThreadRecord, policy: RetentionPolicy, sweep: _Sweep) -> None:
-        """Let go of what is due in one thread: in one commit, if nobody writes to it meanwhile."""
+    async def _clean(self, record: ThreadRecord, policy: RetentionPolicy, sweep: _Sweep) -> int:
+        """Let go of what is due in one thread: in one commit, if nobody writes to it meanwhile. What it takes then."""
         if not await self._is_due(record, policy, sweep.keep):
-            return
+            return record.size
         removed, size, attempts = Counter[str](), record.size, 0
-        while (plan := await self._plan(record, policy, sweep.keep, size)).going:
+        while (plan := await self._plan(record, policy, sweep.keep, size)).going or plan.unneeded:
             if sweep.dry_run:
                 removed += await self._in_all(record, plan)
                 break
             try:
-                removed += await self._let_go(record, plan, values=attempts < ATTEMPTS)
+                gone = await self._let_go(record, plan, values=attempts < ATTEMPTS)
             except LeaseError:
                 # Somebody has its turn, and the storage gives way to nobody without one: next time.
                 break
@@ -110,8 +113,11 @@ class CleanupMethods(Sweeping):
                 if attempts > ATTEMPTS:
                     break
                 continue
+            if not gone:
+                break
+            removed += gone
             size = await self._size_now(record)
-            fits = policy.max_bytes is None or size <= policy.max_bytes
+            fits = policy.max_bytes is None or size <= policy.max_bytes + plan.shared
             if fits and len(plan.going) <= MOST_REMOVED:
                 break
         if removed:
@@ -119,7 +125,10 @@ class CleanupMethods(Sweeping):
                 removed["value_bytes"] = max(
                     0, record.size - size - removed["checkpoint_bytes"] - removed["attachment_bytes"]
                 )
-            sweep.add(removed)
+            less = sweep.add(removed)
+            if sweep.dry_run:
+                return record.size - less
+        return size
 
     async def _is_due(self, record: ThreadRecord, policy: RetentionPolicy, keep: Names) -> bool:
         """Whether it is worth reading more of the thread than the list of its checkpoints."""
@@ -138,13 +147,22 @@ class CleanupMethods(Sweeping):
             attached[each.namespace, each.checkpoint_id].append(len(each.data))
         held = [replace(each, size=each.size + sum(attached.get(_name(each), ()))) for each in await self._held(record)]
         going = [each for each in due(held, policy, self._clock.now()) if _name(each) not in keep]
+        rows: list[RowSize] = []
         if policy.max_bytes is not None and size > policy.max_bytes:
-            rows = await self._sizes(record, [row for row in log.rows if row.first >= log.fixed_before])
+            rows = await self._sizes(record, [row for row in log.rows if row.first >= log.inherited])
             going += due_by_size(
                 held, policy, gone=going, keep=keep, size=size, rows=rows, fixed_before=log.fixed_before
             )
         going.sort(key=lambda each: each.sequence)
-        return Plan(log=log, held=held, going=going, attached=attached)
+        needs = needed(held)
+        return Plan(
+            log=log,
+            held=held,
+            going=going,
+            attached=attached,
+            shared=shared(rows, log.fixed_before),
+            unneeded=bool(needs is not None and freed(rows, needs, log.fixed_before)),
+        )
 
     async def _let_go(self, record: ThreadRecord, plan: Plan, *, values: bool) -> Counter[str]:
         """Take out what is going and the values that only it needed; of very many, all but the last so many. What that was."""
@@ -157,6 +175,8 @@ class CleanupMethods(Sweeping):
             # The values go with the last ones, once the thread has been looked at again.
             return plan.counted(going[:at])
         found = await self._unneeded(record, plan) if values else Garbage()
+        if not going and not found.ranges:
+            return Counter()
         removal = Removal(
             checkpoints=tuple(map(_name, going)),
             values=tuple(found.ranges),
@@ -198,6 +218,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     going: Sequence[Held]
     attached: Mapping[Name, Sequence[int]]
     """What each attachment of a checkpoint takes."""
+    shared: int
+    """What values of the thread's own take that its forks share; counted only if it is over its limit."""
+    unneeded: bool
+    """Whether there is something in its log that no checkpoint needs, such as what a deleted fork shared; the same."""
 
     def counted(self, gone: Sequence[Held], values: Iterable[Range] = ()) -> Counter[str]:
         """What these checkpoints and `values` come to, by the fields of a CleanupReport."""
@@ -221,11 +245,13 @@ class _Sweep:
         self.done = self.total = 0
         self._progress = progress
 
-    def add(self, removed: Counter[str]) -> None:
-        """Count what was removed of one thread."""
+    def add(self, removed: Counter[str]) -> int:
+        """Count what was removed of one thread; how many bytes that were."""
+        size = sum(count for name, count in removed.items() if name.endswith("_bytes"))
         self.removed += removed
         self.removed["threads"] += 1
-        self.removed["bytes"] += sum(count for name, count in removed.items() if name.endswith("_bytes"))
+        self.removed["bytes"] += size
+        return size
 
     def looked_at(self, checkpoints: int) -> None:
         # Threads come and go while it goes on, so what was counted before is only about right.

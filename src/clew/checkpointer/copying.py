@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
+from clew.checkpointer.finishing import finished
 from clew.checkpointer.sweeping import Sweeping
 from clew.codec.rows import unbroken
-from clew.errors import ClewError, ConfigError, ConflictError
+from clew.errors import ConfigError, ConflictError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
-from clew.model.config import ANY_USER, Config, read_config
+from clew.model.config import ANY_USER, Address, Config, read_config
 from clew.model.queries import ThreadQuery
 from clew.model.records import Basis
 from clew.storage.copying import Content, parts, read_content
@@ -26,7 +27,7 @@ class CopyMethods(Sweeping):
 
         Checkpoints keep their ids, parents, times and attachments, in all namespaces; messages and the description come
         too. The copy belongs to the source's owner, and refers to nothing of the source. Raises ConflictError if there is
-        no such thread, or if `thread_id` is taken; what a failure cuts short is removed again.
+        no such thread, or if `thread_id` is taken; what a failure or a cancellation cuts short is removed again.
         """
         return await self._copy(config, thread_id, lambda content: content)
 
@@ -49,16 +50,28 @@ class CopyMethods(Sweeping):
         owner = {} if source.user_id is None else {"user_id": source.user_id}
         copy = read_config({"thread_id": target, **owner})
         basis: Basis | None = None
+
+        async def write(commit: Commit) -> None:
+            nonlocal basis
+            basis = (await self._apply(commit)).basis
+
         try:
             for at, part in parts(content, unbroken(content.rows, content.basis.next_value)):
-                # With the basis of the one before, so that nobody else's thread of this id is written to.
-                commit = Commit(commit_id=new_id(), thread_id=target, user=copy.user, at=at, basis=basis, **part)
-                basis = (await self._apply(commit)).basis
-        except ClewError:
-            if basis is not None:
-                await self._apply(self._plain_commit(copy, basis=basis, remove=Removal(thread=True)))
-            self._forget(copy)
+                # With the basis of the one before, so that nobody else's thread of this id is written to. To its end, so that
+                # none is on its way any more when the copy is removed.
+                await finished(
+                    write(Commit(commit_id=new_id(), thread_id=target, user=copy.user, at=at, basis=basis, **part))
+                )
+        except BaseException:
+            # A part of a thread would look whole, whatever cut it short.
+            await finished(self._take_back(copy, basis))
             raise
         return {"thread_id": target, **owner}
 
     copy_thread = blocking(acopy_thread)
+
+    async def _take_back(self, copy: Address, basis: Basis | None) -> None:
+        """Remove what there is of a copy."""
+        if basis is not None:
+            await self._apply(self._plain_commit(copy, basis=basis, remove=Removal(thread=True)))
+        self._forget(copy)

@@ -66,6 +66,10 @@ class Core:
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
         if state_type is not None:
+            if not callable(state_type):
+                raise ConfigError(
+                    f"state_type must be the class of your states, not {state_type!r:.60}; leave it out for dicts"
+                )
             registry.register(state_type)
         for name, bound in (
             ("max_state_bytes", max_state_bytes),

@@ -58,7 +58,10 @@ class Finding(Later):
 
     async def _matching(self, address: Address, wanted: Wanted, *, detail: Detail) -> AsyncIterator[Found]:
         """The checkpoints of the thread that are `wanted`, newest first."""
-        left, before = wanted.limit, wanted.before
+        left = wanted.limit
+        # From page to page by number: an id may be another one's in another namespace.
+        before: str | None = wanted.before
+        before_sequence: int | None = None
         while left is None or left > 0:
             size = PAGE if wanted.where else left
             query = CheckpointQuery(
@@ -66,6 +69,7 @@ class Finding(Later):
                 user=address.user,
                 namespace=None if wanted.namespaces == "all" else address.namespace,
                 before=before,
+                before_sequence=before_sequence,
                 run_id=wanted.run_id,
                 limit=size,
                 detail=detail,
@@ -77,4 +81,4 @@ class Finding(Later):
             if size is None or len(infos) < size:
                 return
             left = None if left is None else left - len(found)
-            before = infos[-1].checkpoint_id
+            before, before_sequence = None, page.checkpoints[-1].sequence

@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from clew.checkpointer.core import Core
+from clew.checkpointer.finishing import finished
 from clew.errors import ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
 from clew.storage.checks import lease_held
 from clew.storage.offload import pause
+from clew.storage.protocol import LONGEST_TTL
 
 _log = logging.getLogger("clew")
 _held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
@@ -40,10 +42,13 @@ class Lease:
 
     def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
         for name, seconds in (("ttl", ttl), ("wait", wait)):
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
                 raise ConfigError(f"{name} must be a number of seconds; got {seconds!r:.60}")
-        if ttl == 0:
-            raise ConfigError("a lease needs a ttl of more than 0 seconds")
+        if not 0 < ttl <= LONGEST_TTL:
+            raise ConfigError(
+                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {ttl!r}; it is renewed while it "
+                "is held, so it may be short: it is how long others wait for a holder that died"
+            )
         self._core = core
         self._address = address
         self._ttl = ttl
@@ -85,17 +90,25 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._unmark()
+        await finished(self._end())
+
+    async def _end(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._give_back()
 
     def __enter__(self) -> Self:
-        self._run(self._take())
-        self._mark()
-        self._stopped.clear()
-        self._thread = threading.Thread(target=self._keep_in_thread, name="clew-lease", daemon=True)
-        self._thread.start()
+        try:
+            self._run(self._take())
+            self._mark()
+            self._stopped.clear()
+            self._thread = threading.Thread(target=self._keep_in_thread, name="clew-lease", daemon=True)
+            self._thread.start()
+        except KeyboardInterrupt:
+            # The block is not entered, so nobody would leave it.
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -103,15 +116,22 @@ class Lease:
     ) -> None:
         self._unmark()
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._run(self._give_back())
+        try:
+            if self._thread is not None and self._thread.is_alive():
+                self._thread.join()
+        finally:
+            self._run(finished(self._give_back()))
 
     async def _take(self) -> None:
         deadline = self._core._clock.monotonic() + self._wait
         while True:
             asked = self._core._clock.monotonic()
-            record = await self._ask(self._ttl)
+            try:
+                record = await finished(self._ask(self._ttl))
+            except asyncio.CancelledError:
+                # It may have been granted to nobody who waits.
+                await finished(self._give_back())
+                raise
             if record.holder == self.holder:
                 self._record, self._lost, self._renewed = record, False, asked
                 return
@@ -131,7 +151,8 @@ class Lease:
     async def _keep(self) -> None:
         while not self._lost:
             await asyncio.sleep(self._ttl / 3)
-            await self._renew()
+            # To its end: one that is still on its way when the turn is given back would take it anew.
+            await finished(self._renew())
 
     def _keep_in_thread(self) -> None:
         while not self._lost and not self._stopped.wait(self._ttl / 3):

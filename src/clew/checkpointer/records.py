@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from clew.codec.state import StateCodec
@@ -99,8 +99,15 @@ def _check_message(message: Message, name: str) -> None:
         value = getattr(message, field)
         if not isinstance(value, kinds):
             raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {value!r:.60}")
-    if message.created_at.tzinfo is None:
+    if message.created_at.utcoffset() is None:
         raise ConfigError(f"{name}.created_at has no time zone; datetime.now(UTC) has one")
+    try:
+        message.created_at.astimezone(UTC)
+    except (OverflowError, ValueError) as error:
+        # Stores keep times in UTC, and could not give this one back.
+        raise ConfigError(
+            f"{name}.created_at is outside of the years 1 to 9999 in UTC: {message.created_at}; give it another time"
+        ) from error
 
 
 _MESSAGE_FIELDS: Final[tuple[tuple[str, tuple[type, ...], str], ...]] = (

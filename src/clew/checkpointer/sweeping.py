@@ -82,10 +82,15 @@ class Sweeping(Saving):
     async def _held(self, record: ThreadRecord) -> list[Held]:
         """All checkpoints of the thread, newest first, with what they take and need. Their bodies are read bit by bit."""
         held: list[Held] = []
-        before: str | None = None
+        before: int | None = None
         while True:
             query = CheckpointQuery(
-                thread_id=record.thread_id, user=ANY_USER, namespace=None, before=before, limit=BODIES, detail="body"
+                thread_id=record.thread_id,
+                user=ANY_USER,
+                namespace=None,
+                before_sequence=before,
+                limit=BODIES,
+                detail="body",
             )
             page = (await self._try(partial(self._storage.checkpoints, query))).checkpoints
             held += [
@@ -101,7 +106,7 @@ class Sweeping(Saving):
             ]
             if len(page) < BODIES:
                 return held
-            before = page[-1].checkpoint_id
+            before = page[-1].sequence
 
     def _needs(self, body: bytes) -> tuple[Range, ...] | None:
         try:

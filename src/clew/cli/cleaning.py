@@ -32,9 +32,8 @@ def cleanup(
     json: AsJson = False,
 ) -> None:
     """Remove old checkpoints and what only they needed, and give the space back. Heads, messages and threads stay."""
-    age = _seconds(max_age) if max_age is not None else None
     policy = RetentionPolicy(
-        max_age=timedelta(seconds=age) if age is not None else None,
+        max_age=_age(max_age) if max_age is not None else None,
         max_history=max_history,
         max_bytes=_bytes(max_bytes) if max_bytes is not None else None,
         keep_every=keep_every,
@@ -59,10 +58,18 @@ def cleanup(
         table.add_row(name, f"{count:,}", size(content))
     table.add_row("together", "", size(report.bytes))
     console().print(table)
+    if report.over_limit:
+        console().print(
+            f"{counted(report.over_limit, 'thread')} over the limit all the same: heads, messages or shared values"
+        )
 
 
-def _seconds(text: str) -> float:
-    return _measured(text, _UNITS, "an age is a number and one of s, m, h, d, w: 30d")
+def _age(text: str) -> timedelta:
+    advice = "an age is a number and one of s, m, h, d, w: 30d"
+    try:
+        return timedelta(seconds=_measured(text, _UNITS, advice))
+    except OverflowError as error:
+        raise typer.BadParameter(f"{text!r} is longer than can be counted; {advice}") from error
 
 
 def _bytes(text: str) -> int:

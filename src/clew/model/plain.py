@@ -35,7 +35,7 @@ class Plain:
             raise ConfigError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(sorted(known))}")
         try:
             return cls(**{name: cls._in(name, value) for name, value in data.items()})
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"not a {cls.__name__}: {error}") from error
 
     @classmethod

@@ -18,9 +18,10 @@ Detail = Literal["info", "body", "state"]
 class CheckpointQuery(Struct, frozen=True, kw_only=True):
     """Checkpoints of a thread, newest first. `namespace=None` means all of them.
 
-    With `checkpoint_id`, that one only; `before` is the id of one that all results are older than. `detail` says how
-    much of each to read: the fields, the `body` too, or the value rows as well that the bodies need (but not those of the
-    checkpoint `known`, which the caller has).
+    With `checkpoint_id`, that one only; `before` is the id of one that all results are older than (the newest one with the id,
+    if several namespaces have it), `before_sequence` a number that theirs are under: the way to page through all namespaces.
+    `detail` says how much of each to read: the fields, the `body` too, or the value rows as well that the bodies need (but
+    not those of the checkpoint `known`, which the caller has).
     """
 
     thread_id: str
@@ -28,6 +29,7 @@ class CheckpointQuery(Struct, frozen=True, kw_only=True):
     namespace: str | None = ""
     checkpoint_id: str | None = None
     before: str | None = None
+    before_sequence: int | None = None
     run_id: str | None = None
     limit: int | None = 1
     detail: Detail = "info"
@@ -53,12 +55,14 @@ class ValueQuery(Struct, frozen=True, kw_only=True):
 
 
 class ValuePage(Struct, frozen=True, kw_only=True):
-    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped.
-    `sequence` is the thread's, see `Removal.as_of`."""
+    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped. Those
+    under `inherited` are the source's of this fork, and don't count in its size. `sequence` is the thread's, see
+    `Removal.as_of`."""
 
     basis: Basis | None
     rows: tuple[ValueRow, ...] = ()
     fixed_before: int = 0
+    inherited: int = 0
     sequence: int = 0
 
 

@@ -46,7 +46,8 @@ class CleanupReport(Plain):
     """What a cleanup removed, or would remove (`dry_run`), of how many threads.
 
     `values` are parts of states that nothing refers to any more. `bytes` is by how much the threads got smaller, as
-    `ThreadInfo.size` counts it: that of the checkpoints, their attachments and the values.
+    `ThreadInfo.size` counts it: that of the checkpoints, their attachments and the values. `over_limit` is how many threads
+    still take more than their `max_bytes`: by their heads, milestones and messages, or by what their forks share.
     """
 
     threads: int = 0
@@ -57,6 +58,7 @@ class CleanupReport(Plain):
     checkpoint_bytes: int = 0
     attachment_bytes: int = 0
     value_bytes: int = 0
+    over_limit: int = 0
     dry_run: bool = False
 
 

@@ -12,11 +12,15 @@ from clew.model.plain import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy(Plain):
-    """Which checkpoints may go. A head is always kept; so is, with `keep_every`, every n-th one of a namespace by its sequence.
+    """Which checkpoints may go. A head is always kept; with `keep_every`, so is at least every n-th one of a namespace.
 
     `max_age`: those older than this. `max_history`: all but the newest so many of each namespace. `max_bytes`: the oldest of a
     thread, until what the thread takes (`ThreadInfo.size`, messages included) is no more than this.
     A checkpoint goes if any of these rules lets it go. Messages and threads stay.
+
+    `keep_every` goes by sequence numbers, so that the same ones stay while a thread grows and is cleaned up again: of each
+    namespace, the first checkpoint at or after each multiple of it. The numbers count all commits of a thread: where messages,
+    attachments or other namespaces are saved in between, more than every n-th one stays, never fewer.
     """
 
     max_age: timedelta | None = None

@@ -44,7 +44,8 @@ don't count for the fork's size. What a fork needs is `fixed_before` in its sour
 **Owners.** A thread that nobody owns can be read and written by everybody who knows its id, and is listed under `None` only.
 
 **Queries** see everything acknowledged before they began, each one unchanging view, and answer with nothing for a thread of
-another user. An unknown `before` finds nothing. In `stats`, the bytes of a day are bodies, metadata and messages.
+another user. An unknown `before` finds nothing; with `before_sequence`, both bounds hold.
+In `stats`, the bytes of a day are bodies, metadata and messages.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 
+LONGEST_TTL: Final = 366 * 86_400
+"""A lease ends by itself after so many seconds at most."""
 RECEIPTS_KEPT = 256
 """How many of a thread's commits without a checkpoint are recognised if they come again."""
 

@@ -101,7 +101,7 @@ class ComparedStorages(RuleBasedStateMachine):
             basis = getattr(value, "basis", None)
             plain[name] = replace(value, basis=replace(basis, incarnation="")) if basis else value
             if not self.shares and hasattr(value, "fixed_before"):
-                plain[name] = replace(plain[name], fixed_before=0)
+                plain[name] = replace(plain[name], fixed_before=0, inherited=0)
         if not self.exact_sizes:
             plain["by_day"] = without_bytes(everything["by_day"])
         if not (self.shares and self.exact_sizes):

@@ -228,6 +228,9 @@ class MemoryStorage:
             if query.before is not None:
                 mark = max((each.sequence for each in thread.named(query.namespace, query.before)), default=0)
                 found = (each for each in found if each.sequence < mark)
+            if query.before_sequence is not None:
+                end = query.before_sequence
+                found = (each for each in found if each.sequence < end)
             if query.run_id is not None:
                 found = (each for each in found if each.run_id == query.run_id)
             page = tuple(islice(found, query.limit))
@@ -248,7 +251,11 @@ class MemoryStorage:
                 rows = overlapping(thread.rows, query.ranges)
             found = tuple(rows if query.data else (replace(row, data=b"") for row in rows))
             return ValuePage(
-                basis=thread.basis, rows=found, fixed_before=thread.log.fixed_before, sequence=thread.sequence
+                basis=thread.basis,
+                rows=found,
+                fixed_before=thread.log.fixed_before,
+                inherited=thread.log.inherited,
+                sequence=thread.sequence,
             )
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:

@@ -90,11 +90,13 @@ class Statements:
         if state:
             parameters.append(escaped_or_none(query.known))
         given = (query.namespace, query.checkpoint_id, query.before)
-        shape = (query.detail != "info", state, *(each is not None for each in given))
+        shape = (query.detail != "info", state, *(each is not None for each in (*given, query.before_sequence)))
         statement = self._checkpoints.get(shape)
         if statement is None:
             statement = self._checkpoints[shape] = self._checkpoint_statement(*shape)
         parameters += [escaped(each) for each in given if each is not None]
+        if query.before_sequence is not None:
+            parameters.append(query.before_sequence)
         return statement, parameters
 
     def heads(self, loads: Sequence[Sequence[Any]]) -> Question:
@@ -103,13 +105,15 @@ class Statements:
 
     def load(self, query: CheckpointQuery) -> list[Any] | None:
         """The parameters for the state at a head, if `query` asks for nothing else."""
-        asked = (query.detail, query.limit, query.checkpoint_id, query.before, query.run_id)
-        if query.namespace is None or asked != ("state", 1, None, None, None):
+        asked = (query.detail, query.limit, query.checkpoint_id, query.before, query.before_sequence, query.run_id)
+        if query.namespace is None or asked != ("state", 1, None, None, None, None):
             return None
         return [*self._who(query.thread_id, query.user), escaped(query.namespace), escaped_or_none(query.known)]
 
-    def _checkpoint_statement(self, body: bool, state: bool, spaced: bool, named: bool, before: bool) -> str:
-        """The statement for a query that gives a namespace, an id, a `before`."""
+    def _checkpoint_statement(
+        self, body: bool, state: bool, spaced: bool, named: bool, before: bool, numbered: bool
+    ) -> str:
+        """The statement for a query that gives a namespace, an id, a `before`, a `before_sequence`."""
         sql = self._sql
         if named:
             which = sql["named"]
@@ -117,8 +121,10 @@ class Statements:
             which = sql["in_namespace" if spaced else "in_all"]
         if before:
             which += " AND " + sql["before"]
+        if numbered:
+            which += " AND " + sql["before_sequence"]
         number = 6 if state else 5
-        for mark, given in (("@namespace", spaced), ("@id", named), ("@before", before)):
+        for mark, given in (("@namespace", spaced), ("@id", named), ("@before", before), ("@sequence", numbered)):
             number += given
             which = which.replace(mark, f"${number}" if given else "NULL")
         text = sql["checkpoints"].replace("@which", which)

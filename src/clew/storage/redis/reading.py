@@ -41,8 +41,8 @@ def _optional(text: str | None) -> bytes:
     return b"" if text is None else b"+" + text_bytes(text)
 
 
-def _limit(limit: int | None) -> Argument:
-    return b"" if limit is None else limit
+def _number(number: int | None) -> Argument:
+    return b"" if number is None else number
 
 
 async def checkpoints(caller: Caller, keys: Keys, query: CheckpointQuery) -> CheckpointPage:
@@ -53,8 +53,9 @@ async def checkpoints(caller: Caller, keys: Keys, query: CheckpointQuery) -> Che
         _optional(query.namespace),
         _optional(query.checkpoint_id),
         _optional(query.before),
+        _number(query.before_sequence),
         _optional(query.run_id),
-        _limit(query.limit),
+        _number(query.limit),
         query.detail,
         _optional(query.known),
     )
@@ -103,7 +104,7 @@ async def messages(caller: Caller, keys: Keys, query: MessageQuery) -> list[Mess
             text_bytes(query.search or ""),
             after,
             skip,
-            _limit(limit),
+            _number(limit),
             SCANNED_AT_ONCE,
         )
         after, skipped, *records = answer

@@ -90,9 +90,10 @@ def checkpoints(connection: sqlite3.Connection, query: CheckpointQuery) -> Check
     if thread is None:
         return CheckpointPage(basis=None)
     named_by = {"thread": thread.thread_no, "namespace": query.namespace}
-    before: int | None = _FAR
+    before = _FAR if query.before_sequence is None else query.before_sequence
     if query.before is not None:
-        (before,) = connection.execute(SQL["sequence"], {**named_by, "id": query.before}).fetchone()
+        (mark,) = connection.execute(SQL["sequence"], {**named_by, "id": query.before}).fetchone()
+        before = min(before, mark or 0)
     if query.checkpoint_id is not None:
         kind = "one_checkpoint"
     elif query.namespace is None:
@@ -104,7 +105,7 @@ def checkpoints(connection: sqlite3.Connection, query: CheckpointQuery) -> Check
         {
             **named_by,
             "id": query.checkpoint_id,
-            "before": before or 0,
+            "before": before,
             "run": query.run_id,
             "limit": _limit(query.limit),
         },
@@ -155,8 +156,14 @@ def values(connection: sqlite3.Connection, query: ValueQuery) -> ValuePage:
     ranges = [(query.since, _FAR)] if query.ranges is None else union(query.ranges)
     statement = SQL["value_rows" if query.data else "value_digests"]
     rows = _value_rows(connection, thread.log_no, ranges, statement)
-    _, fixed_before = shared_before(connection, thread.log_no)
-    return ValuePage(basis=thread.basis, rows=tuple(rows), fixed_before=fixed_before, sequence=thread.sequence)
+    inherited, fixed_before = shared_before(connection, thread.log_no)
+    return ValuePage(
+        basis=thread.basis,
+        rows=tuple(rows),
+        fixed_before=fixed_before,
+        inherited=inherited,
+        sequence=thread.sequence,
+    )
 
 
 def _value_rows(connection: sqlite3.Connection, log_no: int, ranges: list[Range], statement: str) -> list[ValueRow]:

@@ -122,6 +122,31 @@ class CheckpointContract(ContractPart):
             seen += page
         assert seen == [f"c{number}" for number in range(7, 0, -1)]
 
+    def test_a_number_gives_only_those_that_are_under_it(self, store: DrivenStorage) -> None:
+        store.apply_all(*[commit(checkpoint=checkpoint(f"c{number}", run_id=f"r{number % 2}")) for number in range(5)])
+        store.apply(commit(checkpoint=checkpoint("s", namespace="sub")))
+        assert store.checkpoint_ids(before_sequence=4) == ["c2", "c1", "c0"]
+        assert store.checkpoint_ids(before_sequence=4, limit=1) == ["c2"]
+        assert store.checkpoint_ids(before_sequence=5, run_id="r1") == ["c3", "c1"]
+        assert store.checkpoint_ids(before_sequence=4, before="c4") == ["c2", "c1", "c0"]
+        assert store.checkpoint_ids(before_sequence=5, before="c1") == ["c0"]
+        assert store.checkpoint_ids(before_sequence=9, before="nowhere") == []
+        assert store.checkpoint_ids(before_sequence=1) == store.checkpoint_ids(before_sequence=0) == []
+        assert store.checkpoint_ids(before_sequence=6, namespace="sub") == []
+        assert store.checkpoint_ids(before_sequence=7, namespace="sub") == ["s"]
+        assert store.checkpoint_ids(before_sequence=3, checkpoint_id="c1") == ["c1"]
+        assert store.checkpoint_ids(before_sequence=2, checkpoint_id="c1") == []
+
+    def test_numbers_walk_through_namespaces_that_have_the_same_ids(self, store: DrivenStorage) -> None:
+        for name in ("", "sub"):
+            store.apply_all(*[commit(checkpoint=checkpoint(f"c{number}", namespace=name)) for number in range(5)])
+        seen: list[CheckpointRecord] = []
+        before = None
+        while page := store.page(namespace=None, limit=3, before_sequence=before, detail="state").checkpoints:
+            seen += page
+            before = page[-1].sequence
+        assert [each.sequence for each in seen] == list(range(10, 0, -1))
+
     def test_before_is_of_its_namespace(self, store: DrivenStorage) -> None:
         for number in range(3):
             store.apply(commit(checkpoint=checkpoint(f"c{number}")))

@@ -224,6 +224,7 @@ class ForkContract(ContractPart):
         source.apply_all(commit("t", values=row(5)), commit("f", values=row(5)))
         for name in ("t", "f"):
             assert source.values(name).fixed_before == 5
+            assert source.values(name).inherited == (0 if name == "t" else 5)
             before = source.everything()
             source.refused(commit(name, merge=[row(0, 5)]), ConflictError)
             source.refused(commit(name, remove=Removal(values=((0, 3),))), ConflictError)
@@ -233,7 +234,7 @@ class ForkContract(ContractPart):
             assert source.page(name, checkpoint_id="c3" if name == "t" else "copy", detail="state").rows
 
     def test_values_that_nobody_shares_are_not_fixed(self, source: DrivenStorage) -> None:
-        assert source.values("t").fixed_before == 0
+        assert (source.values("t").fixed_before, source.values("t").inherited) == (0, 0)
 
     def test_a_fork_that_shares_takes_no_space_for_values(self, sharing: DrivenStorage) -> None:
         sharing.apply(commit("f", fork=fork_of("t", "c1")))

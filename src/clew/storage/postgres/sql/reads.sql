@@ -69,6 +69,9 @@ sequence < coalesce((
     SELECT max(b.sequence) FROM @schema.checkpoints AS b
     WHERE b.thread_id = $1 AND b.checkpoint_id = @before AND (@namespace::text IS NULL OR b.namespace = @namespace)), 0)
 
+-- name: before_sequence
+sequence < @sequence::bigint
+
 -- name: values
 WITH thread AS MATERIALIZED (
     SELECT incarnation, epoch, next_value, sequence FROM @schema.threads

@@ -1,6 +1,7 @@
 -- The checkpoints that a query asks for, newest first, and the value rows that they need: one view of the thread.
 local user = next_argument()
 local namespace, id, before = next_optional(), next_optional(), next_optional()
+local mark = tonumber(next_argument()) or SPACE
 local run, limit = next_optional(), tonumber(next_argument())
 local detail, known = next_argument(), next_optional()
 
@@ -20,10 +21,9 @@ local function named(name)
   return places
 end
 
-local mark = SPACE
 if before then
   local places = named(before)
-  mark = places[1] and places[1][2] or 0
+  mark = math.min(mark, places[1] and places[1][2] or 0)
 end
 local wanted
 if run then
