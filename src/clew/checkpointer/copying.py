@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.finishing import finished
 from clew.checkpointer.sweeping import Sweeping
 from clew.codec.rows import unbroken
 from clew.errors import ConfigError, ConflictError
@@ -16,6 +15,7 @@ from clew.model.config import ANY_USER, Address, Config, read_config
 from clew.model.queries import ThreadQuery
 from clew.model.records import Basis
 from clew.storage.copying import Content, parts, read_content
+from clew.storage.finishing import finished
 
 
 class CopyMethods(Sweeping):

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from clew.checkpointer.core import Core
-from clew.checkpointer.finishing import finished
 from clew.errors import ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
 from clew.storage.checks import lease_held
+from clew.storage.finishing import finished
 from clew.storage.offload import pause
 from clew.storage.protocol import LONGEST_TTL
 

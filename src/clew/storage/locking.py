@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -14,11 +12,10 @@ from clew.errors import ClewError, LeaseError, PermissionDeniedError
 from clew.model.commit import Applied, Commit
 from clew.model.records import LeaseRecord
 from clew.storage.checks import lease_held
-from clew.storage.offload import may_block, pause
+from clew.storage.finishing import finished
+from clew.storage.offload import pause
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import StorageWrapper
-
-R = TypeVar("R")
 
 
 class LockingStorage(StorageWrapper):
@@ -71,24 +68,8 @@ class LockingStorage(StorageWrapper):
             await pause(min(left, 0.02))
 
     async def _ask(self, commit: Commit, holder: str, ttl: float) -> LeaseRecord:
-        """Ask for the lease, or give it back. Who gives up waiting is kept until it is known what came of it."""
-        lease = self.inner.lease(commit.thread_id, commit.user, holder=holder, now=self._clock.now(), ttl=ttl)
-        return await (lease if may_block() else _done(asyncio.ensure_future(lease)))
-
-
-async def _done(task: asyncio.Future[R]) -> R:
-    """The result of `task`, which is done to its end; whoever is cancelled is so after that.
-
-    A lease that is given back while it is being taken could be taken after that.
-    """
-    given_up: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as cancelled:
-            given_up = cancelled
-    if given_up is None:
-        return task.result()
-    if not task.cancelled():
-        task.exception()
-    raise given_up
+        """Ask for the lease, or give it back. Who gives up waiting is kept until it is known what came of it: a lease that is
+        given back while it is being taken could be taken after that."""
+        return await finished(
+            self.inner.lease(commit.thread_id, commit.user, holder=holder, now=self._clock.now(), ttl=ttl)
+        )
