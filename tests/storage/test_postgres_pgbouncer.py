@@ -48,7 +48,8 @@ class PgBouncer(Server):
             f"[databases]\npostgres = host={target.hostname} port={target.port} dbname=postgres user=postgres\n"
             f"[pgbouncer]\nlisten_addr = {HOST}\nlisten_port = {self.port}\nauth_type = any\n"
             f"auth_file = {self.directory}/users.txt\npool_mode = transaction\ndefault_pool_size = 3\n"
-            f"max_client_conn = 200\nunix_socket_dir =\n"
+            # Each test makes a schema, and a server process gets slower with every one that it has seen.
+            f"max_client_conn = 200\nunix_socket_dir =\nserver_lifetime = 3\n"
         )
         return [PGBOUNCER, str(self.settings)]
 
