@@ -272,3 +272,20 @@ def test_a_new_thread_under_an_old_name_has_no_past(checkpointer):
     checkpointer.put_checkpoint("t", {"b": 2}, messages=say("new"))
     assert [each.state for each in checkpointer.get_history("t")] == [{"b": 2}]
     assert [each.content for each in checkpointer.list_messages("t")] == ["new"]
+
+
+def test_calls_of_tools_are_found_by_name_and_arguments(checkpointer):
+    call = {
+        "id": "call-1",
+        "type": "tool_call",
+        "name": "book_table",
+        "args": {"music": "Fado", "for": [2, {"day": "Sat"}]},
+    }
+    checkpointer.put_messages(
+        "t",
+        [clew.Message(message_id="a", role="assistant", tool_calls=(call,)), clew.Message(message_id="b", role="user")],
+    )
+    for needle, found in (("TABLE", 1), ("fado", 1), ("sat", 1), ("call-1", 0), ("tool_call", 0), ("music", 0)):
+        assert [each.message_id for each in checkpointer.list_messages("t", search=needle)] == ["a"] * found, needle
+    assert checkpointer.list_messages("t")[0].text() == ""
+    assert checkpointer.verify().ok

@@ -42,6 +42,11 @@ def sqlite(store):
     return store
 
 
+@pytest.fixture
+def local(store):
+    return store
+
+
 for module in (test_conformance, test_copies, test_damage, test_messages, test_operations, test_retention):
     names = [name for name in vars(module) if name not in OF_ITS_OWN and name not in globals()]
     globals().update({name: getattr(module, name) for name in names if not name.startswith("__")})

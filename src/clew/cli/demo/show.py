@@ -142,7 +142,7 @@ class Show:
         right = True
         for searched in _SEARCHED:
             found = checkpointer.list_messages(self._config, search=searched)
-            expected = [beat.text for beat in story.BEATS if searched.lower() in beat.text.lower()]
+            expected = [beat.text for beat in story.BEATS if searched.lower() in f"{beat.text} {beat.calls}".lower()]
             right = right and [each.text() for each in found] == expected
             self._say(
                 Text(f"   {searched}", style="bold").append(f": {counted(len(found), 'message')}", style="not bold dim")
