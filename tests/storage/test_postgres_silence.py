@@ -50,9 +50,11 @@ def told(thread_id: str = "t") -> list[Commit]:
     return [commit(thread_id, messages=[message("m")])]
 
 
-def within(seconds: float, run: Callable[[], Awaitable[None]]) -> None:
+def ends(run: Callable[[], Awaitable[None]]) -> None:
+    """That it comes to an end: without what is tested, it would wait for ever."""
+
     async def whole() -> None:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(60):
             await run()
 
     asyncio.run(whole())
@@ -66,7 +68,7 @@ def test_a_storage_with_idle_connections_closes_though_the_server_stands_still(p
         paused.pause()
         await opened.close()
 
-    within(3, run)
+    ends(run)
 
 
 def test_a_storage_closes_after_calls_that_a_server_which_stands_still_never_answered(paused, tmp_path):
@@ -84,12 +86,13 @@ def test_a_storage_closes_after_calls_that_a_server_which_stands_still_never_ans
             TransientStorageError
         }
 
-    within(3, run)
+    ends(run)
 
 
 def test_a_statement_that_is_not_answered_ends_with_command_timeout(paused, tmp_path):
     async def run() -> None:
-        config = {"command_timeout": PATIENCE, "timeout": PATIENCE}
+        # Long enough for what the server does answer, on a busy machine too.
+        config = {"command_timeout": 1.5, "timeout": 1.5}
         opened = PgStorage(paused.url, schema=schema_of(tmp_path), pool_config=config)
         await opened.setup()
         await opened.ping()
@@ -102,7 +105,7 @@ def test_a_statement_that_is_not_answered_ends_with_command_timeout(paused, tmp_
         assert isinstance((await opened.apply(told()))[0], Applied)
         await opened.close()
 
-    within(3, run)
+    ends(run)
 
 
 def test_statements_have_a_limit_unless_told_otherwise(name):
@@ -117,7 +120,7 @@ def test_statements_have_a_limit_unless_told_otherwise(name):
             await opened.setup()
             await opened.close()
 
-    within(3, run)
+    ends(run)
     assert limits == [60.0, None, 5]
 
 
@@ -138,16 +141,16 @@ def test_connections_that_went_silent_come_back_to_the_pool(name):
             await opened.stats(None)
             await opened.close()
 
-    within(3, run)
+    ends(run)
 
 
 def test_a_migration_and_a_vacuum_may_take_longer_than_a_statement(name, monkeypatch):
-    slow = "SELECT pg_sleep(0.5); "
+    slow = "SELECT pg_sleep(1.6); "
     real = schema.script
     monkeypatch.setattr(schema, "script", lambda file: (slow if file == "tables.sql" else "") + real(file))
 
     async def run() -> None:
-        config = {"command_timeout": 0.4}
+        config = {"command_timeout": 1.5}
         # The second waits until the first has migrated.
         both = [PgStorage(shared_postgres(), schema=name, pool_config=config) for _ in range(2)]
         await asyncio.gather(*(each.setup() for each in both))
@@ -155,11 +158,11 @@ def test_a_migration_and_a_vacuum_may_take_longer_than_a_statement(name, monkeyp
         async with blocker.transaction():
             await blocker.execute(f'LOCK TABLE "{name}".journal IN SHARE UPDATE EXCLUSIVE MODE')
             vacuum = asyncio.create_task(both[0].reclaim())
-            await asyncio.wait([vacuum], timeout=0.6)
+            await asyncio.wait([vacuum], timeout=1.7)
             assert not vacuum.done()
         await vacuum
         await blocker.close()
         for each in both:
             await each.close()
 
-    within(5, run)
+    ends(run)
