@@ -208,9 +208,9 @@ async def stuffed(server: RedisServer, storage: RedisStorage) -> list[asyncio.Fu
 
 def test_whoever_waits_for_a_request_that_is_not_taken_is_told_in_time(prefix):
     async def work(server: RedisServer) -> None:
-        storage = RedisStorage(server.url, prefix=prefix, read_timeout=0.2, write_timeout=0.2)
+        storage = RedisStorage(server.url, prefix=prefix, read_timeout=1, write_timeout=1)
         calls = await stuffed(server, storage)
-        answers = await asyncio.wait_for(asyncio.gather(*calls), 5)
+        answers = await asyncio.wait_for(asyncio.gather(*calls), 30)
         assert any("takes no more" in str(answer) for answer in answers)
         assert all(isinstance(answer, TransientStorageError) for answer in answers)
         await asyncio.to_thread(server.resume)
@@ -223,9 +223,9 @@ def test_whoever_waits_for_a_request_that_is_not_taken_is_told_in_time(prefix):
 
 def test_a_storage_of_a_server_that_takes_nothing_is_closed_in_time(prefix):
     async def work(server: RedisServer) -> None:
-        storage = RedisStorage(server.url, prefix=prefix, read_timeout=0.4, write_timeout=60)
+        storage = RedisStorage(server.url, prefix=prefix, read_timeout=1, write_timeout=60)
         calls = await stuffed(server, storage)
-        await asyncio.wait_for(storage.close(), 5)
+        await asyncio.wait_for(storage.close(), 30)
         assert all(isinstance(call.result(), TransientStorageError) for call in calls)
         await asyncio.to_thread(server.resume)
 
