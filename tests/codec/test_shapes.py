@@ -340,6 +340,11 @@ leaves = st.one_of(
     st.integers(-(1 << 70), 1 << 70),
     st.builds(lambda letter, size: letter * size, st.sampled_from("xyé"), sizes),
     st.builds(lambda letter, size: letter * size, st.sampled_from([b"x", b"\0"]), sizes),
+    # Many of a kind only here, or many of many would be gigabytes.
+    st.builds(lambda item, count: [item] * count, st.sampled_from(["x" * 300, 7]), st.sampled_from([17, 70, 300])),
+    st.builds(
+        lambda item, count: {f"k{at}": item for at in range(count)}, st.just("y" * 60), st.sampled_from([17, 70])
+    ),
 )
 values = st.recursive(
     leaves,
@@ -348,8 +353,6 @@ values = st.recursive(
         st.lists(inner, max_size=5).map(tuple),
         st.dictionaries(st.sampled_from("abcdefgh"), inner, max_size=5),
         st.dictionaries(st.integers(0, 9), inner, max_size=5),
-        st.builds(lambda item, count: [item] * count, inner, st.sampled_from([17, 70, 300])),
-        st.builds(lambda item, count: {f"k{at}": item for at in range(count)}, inner, st.sampled_from([17, 70])),
     ),
     max_leaves=6,
 )
