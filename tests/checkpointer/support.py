@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import asyncpg
+import pytest
 import redis
 
 import clew
@@ -146,6 +147,16 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 def at(checkpoint: clew.Checkpoint | clew.CheckpointInfo, **more: Any) -> dict[str, Any]:
     """The config that names a checkpoint."""
     return {**checkpoint.config, **more}
+
+
+async def give_up(task: asyncio.Task[Any], go_on: asyncio.Event) -> None:
+    """Cancel `task`, which stalls, twice; let it `go_on`, and see that it ends as cancelled."""
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def text(seed: object, size: int = 400) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.storage.wrapper import StorageWrapper
-from tests.checkpointer.support import at, run, text
+from tests.checkpointer.support import at, give_up, run, text
 
 
 @pytest.fixture
@@ -118,13 +118,7 @@ def test_a_copy_that_is_cancelled_leaves_nothing_and_can_be_made_again(store, st
         stalling = checkpointer.storage
         copying = asyncio.create_task(checkpointer.acopy_thread("t", "copy"))
         await stalling.applied.wait()
-        copying.cancel()
-        await asyncio.sleep(0)
-        copying.cancel()
-        await asyncio.sleep(0)
-        stalling.go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await copying
+        await give_up(copying, stalling.go_on)
         assert await checkpointer.aget_thread("copy") is None
         copy = await checkpointer.acopy_thread("t", "copy")
         assert (

@@ -12,7 +12,7 @@ import clew
 from clew.storage.wrapper import StorageWrapper
 from clew.testing import FakeClock, FaultyStorage
 from tests.checkpointer.conftest import SHARED
-from tests.checkpointer.support import run, start
+from tests.checkpointer.support import give_up, run, start
 
 
 def test_a_lease_is_held_inside_its_block_and_given_back_after(store):
@@ -75,13 +75,7 @@ def test_who_is_cancelled_on_the_way_in_or_out_leaves_the_turn_free(store, when)
 
         task = asyncio.create_task(turn())
         await stalling.done.wait()
-        task.cancel()
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.sleep(0)
-        stalling.go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await give_up(task, stalling.go_on)
         async with checkpointer.alease("t"):
             pass
         await checkpointer.arelease()

@@ -30,11 +30,16 @@ async def save_cleaned(save: Callable[[T], Awaitable[R]], value: T) -> R:
     return await save(cleaned)
 
 
+def clean(text: str) -> str:
+    """`text` with "?" in the place of each lone surrogate."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _cleaned(value: Any) -> Any:
     """A copy of `value` without lone surrogates in its texts, at any depth."""
     kind = type(value)
     if kind is str:
-        return value.encode("utf-8", "replace").decode()
+        return clean(value)
     if kind is dict:
         return {_cleaned(key): _cleaned(each) for key, each in value.items()}
     if kind in (list, tuple, set, frozenset):

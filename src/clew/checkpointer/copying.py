@@ -29,10 +29,12 @@ class CopyMethods(Sweeping):
         too. The copy belongs to the source's owner, and refers to nothing of the source. Raises ConflictError if there is
         no such thread, or if `thread_id` is taken; what a failure or a cancellation cuts short is removed again.
         """
-        return await self._copy(config, thread_id, lambda content: content)
+        return await self._copy(config, thread_id)
 
-    async def _copy(self, config: Config | str, thread_id: str, choose: Callable[[Content], Content]) -> dict[str, Any]:
-        """The same for what `choose` takes of the thread."""
+    async def _copy(
+        self, config: Config | str, thread_id: str, choose: Callable[[Content], Content] | None = None
+    ) -> dict[str, Any]:
+        """The same for what `choose`, if it is given, takes of the thread."""
         address = read_config(config)
         target = read_config({"thread_id": thread_id}).thread_id
         if target == address.thread_id:
@@ -45,7 +47,8 @@ class CopyMethods(Sweeping):
         content = await self._try(lambda: read_content(self._storage, address.thread_id))
         if content is None:
             raise ConflictError(f"thread {address.thread_id!r}, to copy, was deleted", thread_id=address.thread_id)
-        content = choose(content)
+        if choose is not None:
+            content = choose(content)
         source = content.thread
         owner = {} if source.user_id is None else {"user_id": source.user_id}
         copy = read_config({"thread_id": target, **owner})

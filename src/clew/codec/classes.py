@@ -37,7 +37,7 @@ class Entry:
     cls: type
     take_apart: Callable[[Any], Fields]
     put_together: Callable[[Fields], Any]
-    has_fields: bool
+    has_fields: bool = True
     """Whether what it is taken apart into are fields that an edit may set."""
     only_fields: frozenset[str] | None = None
     """The only ones that an object can have, if that is known."""
@@ -90,7 +90,6 @@ def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
         cls=cls,
         take_apart=take_apart,
         put_together=fill_in if hasattr(cls, "__post_init__") and not issubclass(cls, tuple) else construct,
-        has_fields=True,
         only_fields=fields,
     )
 
@@ -157,7 +156,6 @@ def _attributes_entry(
         cls=cls,
         take_apart=take_apart,
         put_together=put_together,
-        has_fields=True,
         only_fields=frozenset(names),
     )
 
@@ -231,7 +229,6 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
         cls=cls,
         take_apart=take_apart,
         put_together=put_together,
-        has_fields=True,
         only_fields=None if keeps_extra else fields,
     )
 

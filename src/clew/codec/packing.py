@@ -130,7 +130,7 @@ class Packer:
             return entry.put_together(fields)
         except (RecursionError, MemoryError):
             raise
-        except Exception as error:
+        except Exception as error:  # The edge to the user's classes, which may raise anything.
             raise _unbuildable(entry, error) from error
 
     def entry(self, packed_name: bytes) -> Entry | None:

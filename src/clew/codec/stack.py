@@ -12,15 +12,11 @@ T = TypeVar("T")
 
 
 def with_room(work: Callable[[], T]) -> T:
-    """What `work` gives. If the stack has no room for it, it is called again with one of its own."""
+    """What `work` gives. If the stack has no room for it, it is called again in a thread, with one of its own."""
     try:
         return work()
     except RecursionError:
-        return on_an_empty_stack(work)
-
-
-def on_an_empty_stack(work: Callable[[], T]) -> T:
-    """What `work` gives in a thread of its own."""
+        pass
     outcome: Future[T] = Future()
     context = copy_context()
 

@@ -21,7 +21,7 @@ from clew.codec.nodes import Container
 from clew.codec.packing import Packer, reading
 from clew.codec.registry import Registry
 from clew.codec.rows import OpenRows
-from clew.codec.stack import on_an_empty_stack, with_room
+from clew.codec.stack import with_room
 from clew.errors import ConfigError, StateTooLargeError
 from clew.model.records import Basis, Range, ValueRow
 
@@ -81,8 +81,7 @@ class StateCodec:
     def encode(self, state: Any, index: ThreadIndex | None, namespace: str) -> Encoded:
         """`state` for a thread of which `index` is known (`None`: a new thread)."""
         memo = _memo(index, namespace)
-        packed = self.packed(state, memo)
-        return self._encode(packed, index, memo)
+        return self._encode(self.packed(state, memo), index, memo)
 
     def packed(self, state: Any, memo: Memo | None = None) -> Packed:
         """All of `state`, as it is now, in chunks of `memo` as far as it has the same. Raises UnsupportedTypeError and
@@ -101,10 +100,7 @@ class StateCodec:
         return self._encode(packed, index, _memo(index, namespace))
 
     def _encode(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
-        try:
-            return self._cut(packed, index, memo)
-        except RecursionError:
-            return on_an_empty_stack(partial(self._cut, packed, index, memo))
+        return with_room(partial(self._cut, packed, index, memo))
 
     def _cut(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
         encoding = Encoding(index)

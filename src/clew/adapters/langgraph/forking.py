@@ -34,10 +34,6 @@ class Beginning:
     """The ids of those that its state is made of: saving them again on another branch has given them another time."""
 
 
-def whole(content: Content) -> Content:
-    return content
-
-
 def until(content: Content, beginning: Beginning, parents: Callable[[CheckpointRecord], Mapping[str, Any]]) -> Content:
     """The thread as it was when the graph was at this checkpoint: with what came before it, in all namespaces.
 
@@ -98,7 +94,7 @@ class Forking(Deltas):
                 "a fork begins at a checkpoint of the graph itself, not of a subgraph: leave 'checkpoint_ns' out"
             )
         target = new_id() if thread_id is None else str(thread_id)
-        choose: Callable[[Content], Content] = whole
+        choose: Callable[[Content], Content] | None = None
         if checkpoint_id is not None:
             begun = await self.checkpointer.aget_checkpoint({**source, "checkpoint_id": checkpoint_id})
             if begun is None:

@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Overwrite
 
+from clew.adapters.texts import clean
 from clew.model.message import Message
 
 _ROLES: Final = {"human": "user", "ai": "assistant"}
@@ -36,7 +37,7 @@ def is_message(item: Any) -> bool:
 def id_of(item: Any) -> str | None:
     """The id of a message, if it has one: reducers such as add_messages give it one, a plain list does not."""
     own = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)
-    return _clean(str(own)) if own else None
+    return clean(str(own)) if own else None
 
 
 def recorded(elements: Iterable[tuple[int, Any]], brought_by: str, when: datetime) -> list[Message]:
@@ -67,10 +68,10 @@ def _message(item: Any, message_id: str, when: datetime) -> Message:
     return Message(
         message_id=message_id,
         role=_role(item),
-        content="" if content is None else _clean(content if isinstance(content, (str, list, tuple)) else str(content)),
-        tool_calls=tuple(_clean(said.get("tool_calls") or ())),
+        content="" if content is None else _plain(content if isinstance(content, (str, list, tuple)) else str(content)),
+        tool_calls=tuple(_plain(said.get("tool_calls") or ())),
         created_at=when,
-        metadata={name: _clean(told) for name in _TOLD if (told := said.get(name)) is not None},
+        metadata={name: _plain(told) for name in _TOLD if (told := said.get(name)) is not None},
     )
 
 
@@ -86,15 +87,15 @@ class _Fields:
 
 def _role(item: Any) -> str:
     kind = item.type.removesuffix("MessageChunk").lower() if isinstance(item, BaseMessage) else item["role"]
-    return str(_clean(getattr(item, "role", None) or _ROLES.get(kind, kind)))
+    return clean(str(getattr(item, "role", None) or _ROLES.get(kind, kind)))
 
 
-def _clean(value: Any) -> Any:
-    """`value` as the record can hold it: half an emoji, of a stream that was cut, is no text and ends no run."""
+def _plain(value: Any) -> Any:
+    """`value` as the record can hold it: plain data, and texts that are valid Unicode."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return clean(value)
     if isinstance(value, Mapping):
-        return {_clean(name): _clean(each) for name, each in value.items()}
+        return {_plain(name): _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_clean(each) for each in value]
+        return [_plain(each) for each in value]
     return value if value is None or isinstance(value, (int, float, bytes)) else str(value)
