@@ -105,7 +105,10 @@ class Commit(Struct, frozen=True, kw_only=True):
 
     A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `after`, `fence`,
     then `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages`, `thread`.
-    `clew.storage.protocol` says what each step promises. `begin`, `after` and `journal` are for copies of a store in another.
+    `clew.storage.protocol` says what each step promises. `begin`, `after`, `journal` and `receipts` (ids of commits that count as
+    applied from now on) are for copies of a store in another.
+
+    Not everything goes together: a fork brings nothing else but a description, and a merge of rows only goes with a removal.
     """
 
     commit_id: str
@@ -126,6 +129,27 @@ class Commit(Struct, frozen=True, kw_only=True):
     begin: Begin | None = None
     after: After | None = None
     journal: bytes | None = None
+    receipts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.fork is not None or self.merge:
+            self._check_alone()
+
+    def _check_alone(self) -> None:
+        others: dict[str, object] = {
+            "values": self.values,
+            "checkpoint": self.checkpoint,
+            "attachments": self.attachments,
+            "messages": self.messages,
+            "receipts": self.receipts,
+        }
+        if self.fork is not None:
+            others |= {"basis": self.basis, "remove": self.remove, "merge": self.merge}
+        else:
+            others["thread"] = self.thread
+        if found := [name for name, part in others.items() if part]:
+            kind = "a fork" if self.fork is not None else "a merge"
+            raise ValueError(f"{kind} can't be committed together with {', '.join(found)}: make two commits")
 
 
 class Applied(Struct, frozen=True, kw_only=True):

@@ -98,18 +98,25 @@ class ThreadQuery(Struct, frozen=True, kw_only=True):
 
 
 class JournalQuery(Struct, frozen=True, kw_only=True):
-    """The oldest entries of the journal, of one thread or of all but those in `without`."""
+    """The oldest entries of the journal, of one thread or of all but those in `without`.
+
+    `receipts` asks for the receipts of `thread_id` too."""
 
     thread_id: str | None = None
     without: frozenset[str] = frozenset()
     limit: int = 100
+    receipts: bool = False
 
 
 class JournalPage(Struct, frozen=True, kw_only=True):
-    """Entries, and how many the whole journal has, whatever was asked for."""
+    """Entries, and how many the whole journal has, whatever was asked for.
+
+    `receipts` are the ids of the thread's commits that the store recognises, oldest first; those whose checkpoint of the same id
+    is there may be missing."""
 
     entries: tuple[JournalEntry, ...] = ()
     count: int = 0
+    receipts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ touch the others. A failure of the storage as a whole is raised instead. For one
 1. *Owner.* A thread that has an owner takes commits only of that user or of `ANY_USER`: else PermissionDeniedError.
    A new thread belongs to the commit's user (nobody, if that is `None` or `ANY_USER`).
 2. *Receipt.* A `commit_id` that was applied to this thread before is not applied again; the outcome says `repeated`.
-   Receipts of commits with a checkpoint are kept as long as the thread lives, of others for its last 256 commits at least.
-   A repeated outcome does not tell what was removed.
+   The receipts of the thread's last 256 commits are kept, and that of a commit which made a checkpoint of its own id as long as
+   that checkpoint is there. Older ones are pruned: their number is bounded, whatever is written. A commit with `receipts` makes
+   those known too, as its own. A repeated outcome does not tell what was removed.
 3. *Basis.* If given, the thread must exist in that incarnation, else ThreadDeletedError; the epoch must be the
    same, else StaleBasisError. `values.first` must be the thread's next value number (0 in a new thread), else
    StaleBasisError.
@@ -74,8 +75,10 @@ from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, Mess
 
 LONGEST_TTL: Final = 366 * 86_400
 """A lease ends by itself after so many seconds at most."""
-RECEIPTS_KEPT = 256
-"""How many of a thread's commits without a checkpoint are recognised if they come again."""
+RECEIPTS_KEPT: Final = 256
+"""How many of a thread's last commits are recognised at least if they come again."""
+RECEIPTS_PRUNED: Final = 64
+"""How many more there may be before they are pruned."""
 
 
 RESERVED: Final = "clew:replication"
@@ -145,7 +148,8 @@ class Storage(Protocol):
         """Totals of the user's threads, or of all with `ANY_USER`."""
 
     async def journal(self, query: JournalQuery) -> JournalPage:
-        """The oldest entries of the journal: those of a thread in their order, others as nearly as the store can tell."""
+        """The oldest entries of the journal: those of a thread in their order, others as nearly as the store can tell.
+        With `query.receipts`, also the thread's receipts, as a copy of the thread needs them."""
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         """Take entries out of the journal. One that is not there any more is none."""

@@ -130,6 +130,7 @@ def commit(
     begin: Begin | None = None,
     after: After | None = None,
     journal: bytes | None = None,
+    receipts: Sequence[str] = (),
 ) -> Commit:
     return Commit(
         commit_id=new_id() if commit_id is None else commit_id,
@@ -150,6 +151,7 @@ def commit(
         begin=begin,
         after=after,
         journal=journal,
+        receipts=tuple(receipts),
     )
 
 

@@ -99,7 +99,7 @@ class MemoryStorage:
         existing = self._threads.get(commit.thread_id)
         if existing:
             check_owner(existing.thread_id, existing.owner, commit.user)
-            if commit.commit_id in existing.lasting_receipts or commit.commit_id in existing.recent_receipts:
+            if existing.has_applied(commit):
                 return existing.outcome(commit, repeated=True)
         removal = commit.remove or Removal()
         kept = None if removal.thread else existing
@@ -297,7 +297,10 @@ class MemoryStorage:
                 for entry in self._journal.values()
                 if query.thread_id in (None, entry.thread_id) and entry.thread_id not in query.without
             )
-            return JournalPage(entries=tuple(islice(wanted, query.limit)), count=len(self._journal))
+            entries = tuple(islice(wanted, query.limit))
+            thread = self._threads.get(query.thread_id) if query.receipts and query.thread_id is not None else None
+            receipts = tuple(thread.recent_receipts) if thread else ()
+            return JournalPage(entries=entries, count=len(self._journal), receipts=receipts)
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
 from clew.storage.checks import made_checkpoint
-from clew.storage.protocol import RECEIPTS_KEPT
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 
 
 @dataclass(slots=True, eq=False)
@@ -62,8 +62,9 @@ class Thread:
     attachments: dict[tuple[str, str], dict[str, AttachmentRecord]] = field(default_factory=dict)
     messages: dict[str, tuple[int, MessageRecord]] = field(default_factory=dict)
     rows: list[ValueRow] = field(default_factory=list)
-    lasting_receipts: set[str] = field(default_factory=set)
     recent_receipts: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    own: set[str] = field(default_factory=set)
+    """The ids of checkpoints that a commit of the same id made."""
 
     @property
     def basis(self) -> Basis:
@@ -124,6 +125,7 @@ class Thread:
         if removal.state:
             named = tuple((space, key) for space, lineage in self.namespaces.items() for key in lineage)
         gone = [record for space, key in named if (record := self.namespaces.get(space, {}).pop(key, None))]
+        self.own.difference_update(record.checkpoint_id for record in gone)
         self.size -= sum(map(size_of, gone))
         for key in list(self.attachments) if removal.state else named:
             self.size -= sum(map(size_of, self.attachments.pop(key, {}).values()))
@@ -197,13 +199,19 @@ class Thread:
         self.size = size_of(copy) + sum(map(size_of, attached.values()))
         self.size += sum(size_of(message) for _, message in self.messages.values())
 
+    def has_applied(self, commit: Commit) -> bool:
+        return commit.commit_id in self.recent_receipts or commit.commit_id in self.own
+
     def remember(self, commit: Commit) -> None:
-        if made_checkpoint(commit):
-            self.lasting_receipts.add(commit.commit_id)
-        else:
-            self.recent_receipts[commit.commit_id] = None
-            if len(self.recent_receipts) > RECEIPTS_KEPT:
-                self.recent_receipts.popitem(last=False)
+        for commit_id in (*commit.receipts, commit.commit_id):
+            self.recent_receipts[commit_id] = None
+        # Receipts that came from elsewhere are as new as this commit.
+        while len(self.recent_receipts) > RECEIPTS_KEPT + RECEIPTS_PRUNED:
+            self.recent_receipts.popitem(last=False)
+        if made := made_checkpoint(commit):
+            self.own.discard(made[1])
+            if made[1] == commit.commit_id:
+                self.own.add(commit.commit_id)
 
 
 def info(checkpoint: CheckpointRecord) -> CheckpointRecord:
