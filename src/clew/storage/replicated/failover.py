@@ -8,6 +8,10 @@ with a compare-and-set: so of one term there is one record. A process acts on wh
 a new term waits `settle` seconds (a little more) before it acknowledges anything by it. So no two processes serve by
 different terms at the same time, as long as both hear the secondary.
 
+A process that hears only the primary can't tell whether the secondary has taken over. In sync mode (`strict`) it serves
+nothing: no read is ever behind, and no commit could be acknowledged anyway. In async mode it goes on with the primary, since
+that is what async mode is for; but one that has never heard the secondary first waits, so that others can tell the primary.
+
                   the primary is lost                     it is back, and has caught up
     primary  ──────────────────────────►  secondary  ──────────────────────────────────►  closing  ──►  primary
      serves        term + 1                 serves      term + 1, operations wait      drained  same term
@@ -57,9 +61,11 @@ Answer = Roles | None | Silent
 
 class Settings(Struct, frozen=True, kw_only=True):
     """`max_attempts`: after so many failovers in a row that could not be written, operations don't try any more, and each
-    health check tries once. `delay`: for how long the primary has to answer before it serves again."""
+    health check tries once. `delay`: for how long the primary has to answer before it serves again. `strict`: the secondary has
+    to confirm that the primary serves."""
 
     interval: float
+    strict: bool = False
     auto_failover: bool = True
     max_attempts: int = 3
     delay: float = 30.0
@@ -71,10 +77,13 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What one process knows. Times are its monotonic clock's."""
+    """What one process knows. Times are its monotonic clock's: when it last asked, when it first asked (`began`), and when it
+    last asked and the secondary answered (`confirmed`)."""
 
     roles: Roles | None = None
     asked: float | None = None
+    began: float | None = None
+    confirmed: float | None = None
     usable: float = 0.0
     primary: Answer = SILENT
     secondary: Answer = SILENT
@@ -206,7 +215,15 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
     records = [answer for answer in (heard.primary, heard.secondary) if isinstance(answer, Roles)]
     best = max(records, key=lambda roles: (roles.term, not roles.closing), default=None)
     known = state.roles
-    state = replace(state, asked=heard.asked, primary=heard.primary, secondary=heard.secondary, primary_since=since)
+    state = replace(
+        state,
+        asked=heard.asked,
+        began=heard.asked if state.began is None else state.began,
+        confirmed=state.confirmed if isinstance(heard.secondary, Silent) else heard.asked,
+        primary=heard.primary,
+        secondary=heard.secondary,
+        primary_since=since,
+    )
     if best is not None and (known is None or best.follows(known)):
         age = heard.wall - best.since
         # A process that begins does not know who acted by the term before, unless that was long ago or there was none.
@@ -264,6 +281,11 @@ def next_step(state: State, now: float, settings: Settings) -> Step:
         return _take_over(roles)
     if roles.active == "secondary" and not secondary:
         return Fail("the secondary serves and does not answer; the primary has not caught up with it")
+    if roles.active == "primary" and not is_confirmed(state, now, settings):
+        if settings.strict:
+            return Fail("the secondary does not answer, and only it can tell whether it has taken over (sync mode)")
+        if state.confirmed is None and state.began is not None and now < state.began + settings.settle:
+            return Wait(state.began + settings.settle - now)
     if roles.active == "primary" and state.secondary is None:
         # From the first commit on that is acknowledged, the secondary may take over.
         return Change("secondary", roles)
@@ -299,6 +321,20 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
 def is_fresh(state: State, now: float, settings: Settings) -> bool:
     """Whether what was read of the roles may still be acted on."""
     return state.asked is not None and now < state.asked + settings.interval
+
+
+def is_confirmed(state: State, now: float, settings: Settings) -> bool:
+    """Whether the secondary has told who serves, and that may still be acted on."""
+    return state.confirmed is not None and now < state.confirmed + settings.interval
+
+
+def holds(state: State, use: Use, now: float, settings: Settings) -> bool | None:
+    """Whether the roles by which an operation was done have held until now; `None` if the stores have to be asked."""
+    roles = state.roles
+    if roles is None or roles.term != use.term:
+        return False
+    fresh = is_confirmed if settings.strict and use.side == "primary" else is_fresh
+    return True if fresh(state, now, settings) else None
 
 
 def _caught_up(state: State, now: float, settings: Settings) -> bool:

@@ -117,14 +117,17 @@ def unpack(entry: JournalEntry) -> Commit:
                 f"this Clew reads version 1",
                 thread_id=entry.thread_id,
             )
-        packed = _decoder.decode(memoryview(entry.data)[1:])
-    except msgspec.MsgspecError as error:
+        return _unpacked(_decoder.decode(memoryview(entry.data)[1:]), entry.thread_id)
+    except (msgspec.MsgspecError, ValueError) as error:
         message = f"a journal entry of thread {entry.thread_id!r} is damaged: {error}"
         raise CorruptRecordError(message, thread_id=entry.thread_id) from error
+
+
+def _unpacked(packed: _Commit, thread_id: str) -> Commit:
     described = packed.thread
     return Commit(
         commit_id=packed.commit_id,
-        thread_id=entry.thread_id,
+        thread_id=thread_id,
         user=ANY_USER if packed.any_user else packed.user,
         at=packed.at,
         basis=packed.basis,

@@ -120,7 +120,7 @@ class Shipping:
         batch: list[tuple[JournalEntry, Commit]] = []
         for entry in sorted(entries, key=lambda each: each.position):
             commit = shipped(entry)
-            if commit is None:
+            if commit is None or (target is self._primary and await self._may_have_removed(entry)):
                 refused[entry.thread_id] = None
                 continue
             if commit.fork is None:
@@ -138,6 +138,10 @@ class Shipping:
             batch = []
         refused.update(await self._apply(source, target, batch, refused))
         return list(refused)
+
+    async def _may_have_removed(self, entry: JournalEntry) -> bool:
+        """Whether the primary has entries of a thread that begins with `entry`: no chain shows what they removed."""
+        return entry.after is None and bool(await waiting(self._primary, entry.thread_id, 1))
 
     async def _apply(
         self,

@@ -34,7 +34,7 @@ from clew.storage.replicated.failover import (
     Use,
     Wait,
     after,
-    is_fresh,
+    holds,
     known_answer,
     next_duty,
     next_step,
@@ -116,12 +116,13 @@ class Steering:
                     raise TransientStorageError(f"{reason} (last error: {self.last_error})")
 
     async def _held(self, use: Use) -> bool:
-        """Whether the roles that an operation went by still hold, now that it is done: if not, another store may have
+        """Whether the roles by which an operation was done still hold, now that it is done: if not, another store may have
         answered others meanwhile."""
-        if not is_fresh(self.state, self._clock.monotonic(), self.settings):
+        held = holds(self.state, use, self._clock.monotonic(), self.settings)
+        if held is None:
             await self.ask()
-        roles = self.state.roles
-        return roles is not None and roles.term == use.term
+            held = holds(self.state, use, self._clock.monotonic(), self.settings)
+        return bool(held)
 
     async def ask(self) -> None:
         """Ask both stores for the roles; many who ask on one event loop at once share the answer."""

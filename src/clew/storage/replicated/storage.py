@@ -90,6 +90,7 @@ class ReplicatedStorage(StorageWrapper):
         self._clock = clock
         settings = Settings(
             interval=health_check_interval,
+            strict=mode == "sync",
             auto_failover=auto_failover,
             max_attempts=max_failover_attempts,
             delay=failback_delay,
