@@ -30,23 +30,25 @@ from msgspec.structs import replace
 Side = Literal["primary", "secondary"]
 NEARLY: Final = 100
 """With at most so many entries left to take over, the primary has nearly caught up: the rest takes a moment."""
-_SETTLED: Final = 10
-"""A change that is so many times `settle` old by the wall clock is one that every process knows."""
 
 
 class Roles(Struct, frozen=True, kw_only=True):
     """Who serves. `closing`: the primary will, once it has taken over the last entries; nobody serves until then.
 
-    `since` is the wall clock's time of the change, in seconds."""
+    `settled`: so long ago that nobody acts by the term before. A process that has just begun need not wait."""
 
     term: int
     active: Side
     closing: bool = False
-    since: float = 0.0
+    settled: bool = False
 
     def follows(self, other: Roles) -> bool:
         """Whether this came after `other`. A failback ends in the term in which it began."""
-        return (self.term, not self.closing) > (other.term, not other.closing)
+        return self.order > other.order
+
+    @property
+    def order(self) -> tuple[int, bool, bool]:
+        return self.term, not self.closing, self.settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,11 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """Both stores were asked for the roles, beginning at `asked`; `wall` is the wall clock's time."""
+    """Both stores were asked for the roles, beginning at `asked`."""
 
     primary: Answer
     secondary: Answer
     asked: float
-    wall: float
 
 
 class Lost(Struct, frozen=True):
@@ -213,7 +214,7 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
     if not isinstance(heard.primary, Silent):
         since = state.primary_since if state.primary_since is not None else now
     records = [answer for answer in (heard.primary, heard.secondary) if isinstance(answer, Roles)]
-    best = max(records, key=lambda roles: (roles.term, not roles.closing), default=None)
+    best = max(records, key=lambda roles: roles.order, default=None)
     known = state.roles
     state = replace(
         state,
@@ -225,9 +226,8 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
         primary_since=since,
     )
     if best is not None and (known is None or best.follows(known)):
-        age = heard.wall - best.since
-        # A process that begins does not know who acted by the term before, unless that was long ago or there was none.
-        settled = best.term == 1 or (known is None and age > _SETTLED * settings.settle)
+        # Others may still act by the term before, if there was one. No clock but this process's own tells for how long.
+        settled = best.term == 1 or best.settled
         same_term = known is not None and known.term == best.term
         state = _adopt(state, best, now if settled or same_term else now + settings.settle, now)
     if not isinstance(known_answer(state, _serving(state.roles)), Silent):
@@ -308,11 +308,13 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
             return _take_over(roles)
         return Rest()
     if roles.closing:
-        return Finish(replace(roles, closing=False)) if now >= state.usable else Rest()
+        return Finish(replace(roles, closing=False, settled=True)) if now >= state.usable else Rest()
     for side in ("primary", "secondary"):
         found = known_answer(state, side)
         if found is None or (isinstance(found, Roles) and roles.follows(found)):
             return Change(side, roles)
+    if roles.term > 1 and not roles.settled and now >= state.usable:
+        return Change("secondary", replace(roles, settled=True))
     if roles.active == "secondary" and _caught_up(state, now, settings):
         return Change("secondary", Roles(term=roles.term + 1, active="primary", closing=True))
     return Rest()
