@@ -11,7 +11,15 @@ from typing import Final, Literal, TypeVar
 from msgspec.structs import replace
 
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ClewError, ConfigError, LeaseError, PermissionDeniedError, StorageError, TransientStorageError
+from clew.errors import (
+    ClewError,
+    ConfigError,
+    LeaseError,
+    PermissionDeniedError,
+    StorageError,
+    TransientStorageError,
+    shown,
+)
 from clew.ids import new_id
 from clew.model.commit import Applied, Begin, Commit
 from clew.model.config import ANY_USER, User
@@ -380,12 +388,12 @@ def _check_stores(primary: Storage, secondary: Storage) -> None:
 
 def _check_settings(mode: str, interval: float, attempts: int, delay: float, max_outbox: int, timeout: float) -> None:
     if mode not in ("sync", "async"):
-        raise ConfigError(f"replication_mode must be 'sync' or 'async'; got {mode!r:.60}")
+        raise ConfigError(f"replication_mode must be 'sync' or 'async'; got {shown(mode)}")
     for name, seconds in (("health_check_interval", interval), ("timeout", timeout)):
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-            raise ConfigError(f"{name} must be more than 0 seconds; got {seconds!r:.60}")
+            raise ConfigError(f"{name} must be more than 0 seconds; got {shown(seconds)}")
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not delay >= 0:
-        raise ConfigError(f"failback_delay must be a number of seconds, 0 or more; got {delay!r:.60}")
+        raise ConfigError(f"failback_delay must be a number of seconds, 0 or more; got {shown(delay)}")
     for name, count in (("max_failover_attempts", attempts), ("max_outbox", max_outbox)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ConfigError(f"{name} must be a whole number, 1 or more; got {count!r:.60}")
+            raise ConfigError(f"{name} must be a whole number, 1 or more; got {shown(count)}")
