@@ -433,15 +433,9 @@ def test_arguments_of_the_wrong_kind_are_refused_with_their_names(checkpointer):
             call()
 
 
-class LastDay(clew.testing.FakeClock):
-    """A clock that is set to the end of time."""
-
-    def now(self) -> datetime:
-        return datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)  # noqa: UP017
-
-
 def test_a_lease_on_the_last_day_of_the_calendar_is_refused():
-    with clew.connect("memory://", clock=LastDay()) as memory, pytest.raises(clew.ConfigError, match="9999"):
+    clock = clew.testing.FakeClock(datetime(9999, 12, 31, tzinfo=timezone(timedelta())))
+    with clew.connect("memory://", clock=clock) as memory, pytest.raises(clew.ConfigError, match="9999"):
         memory.lease("t").__enter__()
 
 

@@ -49,8 +49,8 @@ class Lease:
                 raise ConfigError(f"{name} must be a number of seconds; got {shown(seconds)}")
         if not 0 < ttl <= LONGEST_TTL:
             raise ConfigError(
-                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {shown(ttl)}; it is renewed while it "
-                "is held, so it may be short: it is how long others wait for a holder that died"
+                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {shown(ttl)}; it is renewed "
+                "while it is held, so it may be short: it is how long others wait for a holder that died"
             )
         self._core = core
         self._address = address
