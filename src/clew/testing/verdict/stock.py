@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import clew
+from clew.model.config import ANY_USER
+from clew.model.queries import AttachmentQuery
 from clew.testing.verdict.entries import StrangeError, message_entries, parsed, state_entries
 from clew.testing.verdict.history import History, Read, in_rows
 from clew.testing.verdict.judge import Findings, Found
@@ -34,7 +36,13 @@ async def take_stock(
             begun = now()
             view, entries = state_entries(thread, await checkpointer.aget_state(thread))
             made = [parsed(info.metadata["entry"]) for info in reversed(infos)]
-            found[thread] = Found(made, message_entries(messages), frozenset(entries or ()))
+            attached = await checkpointer.storage.attachments(AttachmentQuery(thread_id=thread, user=ANY_USER))
+            found[thread] = Found(
+                made,
+                message_entries(messages),
+                frozenset(entries or ()),
+                [parsed(each.key) for each in attached],
+            )
             if heads and not thread.startswith("talk-"):
                 seen = None if entries is None else in_rows(entries)
                 history.reads.append(Read(-1, thread, view, begun, now(), seen, False))
