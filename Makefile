@@ -92,6 +92,10 @@ bench: .venv/.dev ## run the benchmarks: Clew beside the raw drivers
 drill: .venv/.dev ## kill, pause and cut off real servers while processes write, and see that nothing is lost
 	@$(BIN)/python -m drill $(ARGS)
 
+.PHONY: simulate
+simulate: .venv/.dev ## run the stores, clients and network of a seed in virtual time, by the thousand, and see that nothing is lost
+	@$(BIN)/python -m clew.testing.simulation $(ARGS)
+
 .PHONY: bench-peers
 bench-peers: .venv/.dev $(PEERS:%=bench-with-%) ## run the benchmarks beside other frameworks' savers, in environments of their own
 	@$(BIN)/python -m bench.peers $(ARGS)

@@ -14,7 +14,8 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from drill.ledger import History, read_lines
+from clew.testing.verdict.history import History
+from drill.ledger import read_lines
 from drill.writer import Plan
 
 _ROOT = Path(__file__).parent.parent

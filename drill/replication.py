@@ -11,12 +11,12 @@ from typing import Any, Final, Literal
 
 import clew
 from clew.testing.servers.process import Closing
+from clew.testing.verdict.history import History
+from clew.testing.verdict.judge import Findings
+from clew.testing.verdict.stock import compare
 from drill import stores
 from drill.faults import Injector, Site, What, open_site
-from drill.judge import Findings
-from drill.ledger import History
 from drill.scenario import Scenario, StuckError
-from drill.stock import compare
 
 _TIMINGS: Final[dict[str, float]] = {"health_check_interval": 0.5, "failback_delay": 1.0, "timeout": 1.0}
 _PATIENCE: Final = 60.0

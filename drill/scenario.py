@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import clew
+from clew.testing.verdict.history import History
+from clew.testing.verdict.judge import REFUSED, Findings, judge
+from clew.testing.verdict.stock import take_stock
 from drill.faults import Injector, Site, What
 from drill.fleet import CrashError, Fleet
-from drill.judge import REFUSED, Findings, judge
-from drill.ledger import History
-from drill.stock import take_stock
 from drill.work import Lane
 from drill.writer import Plan
 

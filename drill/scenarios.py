@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import clew
+from clew.testing.verdict.history import History
+from clew.testing.verdict.judge import Findings
+from clew.testing.verdict.stock import take_stock
 from drill.faults import Site, open_site
-from drill.judge import Findings
-from drill.ledger import History
 from drill.replication import AsyncReplication, SyncReplication
 from drill.scenario import Scenario
-from drill.stock import take_stock
 from drill.work import Lane
 
 

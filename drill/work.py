@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from hashlib import blake2b
-from typing import Any, Literal
+from typing import Literal
 
 import clew
-from drill.ledger import Entry, Kind, Ledger, now
+from clew.testing.verdict.entries import item, message, message_entries, state_entries
+from clew.testing.verdict.history import Kind
+from drill.ledger import Ledger, now
 
 Lane = Literal["own", "shared", "talk", "reader", "victims", "deleter"]
 SHARED, TALKS, VICTIMS = (
@@ -25,10 +26,6 @@ SHARED, TALKS, VICTIMS = (
 WINDOW = 40
 """How many entries the state of a writer's own thread holds: it slides."""
 Opener = Callable[[], clew.BaseCheckpointer]
-
-
-class StrangeError(Exception):
-    """What was read is not what anybody wrote."""
 
 
 class Worker:
@@ -206,50 +203,3 @@ class Worker:
 
 async def _is_elsewhere(checkpointer: clew.BaseCheckpointer) -> bool:
     return (await checkpointer.astatus()).active_backend != "primary"
-
-
-def item(entry: str) -> dict[str, str]:
-    """What stands for a commit in a state."""
-    return {"entry": entry, "text": text_of(entry)}
-
-
-def message(entry: str) -> dict[str, str]:
-    return {"message_id": entry, "role": "user", "content": text_of(entry)}
-
-
-def text_of(entry: str) -> str:
-    return blake2b(entry.encode()).hexdigest() * 2
-
-
-def parsed(entry: str) -> Entry:
-    writer, _, number = entry.partition("/")
-    return int(writer), int(number)
-
-
-def state_entries(
-    thread: str, state: Any, *, last: int | None = None
-) -> tuple[Literal["head", "log"], list[Entry] | None]:
-    """The entries that a state shows, which must be as they were written: the `last` ones are looked at."""
-    alone = thread.startswith("own-")
-    view: Literal["head", "log"] = "head" if alone else "log"
-    if state is None:
-        return view, None
-    _check(state["log"][-last:] if last else state["log"], "text")
-    if alone:
-        if state["log"][-1]["entry"] != state["entry"]:
-            raise StrangeError(f"{thread}: the head {state['entry']} holds the log of {state['log'][-1]['entry']}")
-        return view, [parsed(state["entry"])]
-    return view, [parsed(each["entry"]) for each in state["log"]]
-
-
-def message_entries(messages: Sequence[clew.Message], *, last: int | None = None) -> list[Entry]:
-    """The entries of messages, which must be as they were written."""
-    looked_at = messages[-last:] if last else messages
-    _check([{"entry": each.message_id, "text": each.text()} for each in looked_at], "text")
-    return [parsed(each.message_id) for each in messages]
-
-
-def _check(items: Iterable[dict[str, str]], field: str) -> None:
-    for each in items:
-        if each[field] != text_of(each["entry"]):
-            raise StrangeError(f"the text of {each['entry']} is not what was written: {each[field]!r:.80}")

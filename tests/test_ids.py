@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+from clew.chance import drawn_from
 from clew.ids import new_id
 
 
@@ -19,3 +22,17 @@ def test_ids_made_later_sort_later():
 
 def test_an_id_sorts_after_those_that_were_made_before_the_spelling_of_times_was_settled():
     assert new_id() > "06gy3a8krjdaj8qvqyz2"
+
+
+class Seeded(random.Random):
+    def time_ns(self):
+        return 0
+
+
+def test_ids_come_from_the_source_of_chance_that_is_given_and_from_no_other():
+    made = []
+    for seed in (1, 1, 2):
+        with drawn_from(Seeded(seed)):
+            made.append([new_id() for _ in range(100)])
+    assert made[0] == made[1]
+    assert not set(made[0]) & {*made[2], *(new_id() for _ in range(100))}

@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import clew
-from drill.judge import Findings, judge
-from drill.ledger import History, Ledger, read_lines
-from drill.stock import take_stock
+from clew.testing.verdict.history import History
+from clew.testing.verdict.judge import Findings, judge
+from clew.testing.verdict.stock import take_stock
+from drill.ledger import Ledger, read_lines
 from drill.work import Lane, Worker
 
 LANES: tuple[Lane, ...] = ("own", "shared", "talk", "reader")

@@ -8,8 +8,9 @@ import pytest
 
 import clew
 from clew.storage.memory import MemoryStorage
-from drill.judge import Found, judge
-from drill.ledger import Ended, History, Ledger, Looked, Started, Tried, read_lines
+from clew.testing.verdict.history import Ended, History, Looked, Started, Tried
+from clew.testing.verdict.judge import Found, judge
+from drill.ledger import Ledger, read_lines
 from tests.drill.liars import Doubling, Forgetful, Reviving, Stale, Undead
 from tests.drill.rehearsal import LANES, Rehearsal
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from clew.chance import chance
 from clew.checkpointer.autocleanup import AutoCleanup
 from clew.checkpointer.background import Background, SettledStorage
 from clew.checkpointer.blocking import InlineRunner, LoopRunner, Runner
@@ -129,7 +129,7 @@ class Core:
         while True:
             # What the tries took counts too, as far as the clock shows it.
             left = self._retry_for - max(waited, self._clock.monotonic() - begun)
-            wait = random.uniform(longest / 2, longest)
+            wait = chance().uniform(longest / 2, longest)
             await pause(max(0.0, min(wait, left)))
             waited, longest = waited + wait, min(2 * longest, LONGEST_PAUSE)
             try:

@@ -1,20 +1,28 @@
-"""What a store holds in the end, and whether two stores hold the same."""
+"""Stock-taking: reads what a store holds in the end, and whether two stores hold the same."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import clew
-from drill.judge import Findings, Found
-from drill.ledger import History, Read, in_rows, now
-from drill.work import TALKS, StrangeError, message_entries, parsed, state_entries
+from clew.model.config import ANY_USER
+from clew.model.queries import AttachmentQuery
+from clew.testing.verdict.entries import StrangeError, message_entries, parsed, state_entries
+from clew.testing.verdict.history import History, Read, in_rows
+from clew.testing.verdict.judge import Findings, Found
 
 _PAGE = 50
 
 
 async def take_stock(
-    checkpointer: clew.BaseCheckpointer, history: History, findings: Findings, *, heads: bool = True
+    checkpointer: clew.BaseCheckpointer,
+    history: History,
+    findings: Findings,
+    *,
+    heads: bool = True,
+    now: Callable[[], float] = time.monotonic,
 ) -> dict[str, Found]:
     """What `checkpointer` finds of all threads that `history` speaks of; what can't be read goes to `findings`.
 
@@ -28,8 +36,14 @@ async def take_stock(
             begun = now()
             view, entries = state_entries(thread, await checkpointer.aget_state(thread))
             made = [parsed(info.metadata["entry"]) for info in reversed(infos)]
-            found[thread] = Found(made, message_entries(messages), frozenset(entries or ()))
-            if heads and thread not in TALKS:
+            attached = await checkpointer.storage.attachments(AttachmentQuery(thread_id=thread, user=ANY_USER))
+            found[thread] = Found(
+                made,
+                message_entries(messages),
+                frozenset(entries or ()),
+                [parsed(each.key) for each in attached],
+            )
+            if heads and not thread.startswith("talk-"):
                 seen = None if entries is None else in_rows(entries)
                 history.reads.append(Read(-1, thread, view, begun, now(), seen, False))
         except (StrangeError, clew.CorruptRecordError) as error:

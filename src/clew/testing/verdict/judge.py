@@ -1,4 +1,4 @@
-"""What the ledgers and the stores together prove: pure decisions, over what was noted and what was found."""
+"""Judgement of a run: pure decisions over what writers noted and what the stores hold in the end."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal
 
-from drill.ledger import Entry, History, Kind, Read, Write, out_of_rows
+from clew.testing.verdict.history import Entry, History, Kind, Part, Read, View, Write, out_of_rows
 
-Fault = Literal["lost", "doubled", "stale", "revived", "late", "torn", "disordered", "strange", "damaged", "different"]
+Fault = Literal[
+    "lost", "doubled", "stale", "revived", "late", "torn", "disordered", "strange", "damaged", "different", "stuck"
+]
 """`lost`: acknowledged, and not there. `doubled`: there twice. `stale`: a read without what was acknowledged before it began.
 `revived`: there again after its deletion. `late`: a write that got through though its thread had been deleted under it.
 `torn`: half of a commit. `disordered`: a writer's commits in another order. `strange`: nobody wrote it, or not like that.
-`damaged`: the store can't read it. `different`: two stores that should hold the same don't."""
+`damaged`: the store can't read it. `different`: two stores that should hold the same don't.
+`stuck`: something that should end does not."""
 REFUSED: Final = "ThreadDeletedError"
-_PARTS: Final[Mapping[Kind, tuple[str, ...]]] = {
+_PARTS: Final[Mapping[Kind, tuple[Part, ...]]] = {
     "save": ("checkpoints", "messages"),
     "append": ("checkpoints", "messages"),
     "message": ("messages",),
+    "state": ("checkpoints",),
+    "attach": ("attachments",),
 }
-_REMOVES: Final[Mapping[Kind, tuple[str, ...]]] = {"clear": ("checkpoints",), "delete": ("checkpoints", "messages")}
+"""What commits bring that stays until it is removed. A description is replaced by the next one, so it is judged by reads."""
+_REMOVES: Final[Mapping[Kind, tuple[Part, ...]]] = {
+    "clear": ("checkpoints", "attachments"),
+    "delete": ("checkpoints", "messages", "attachments", "description"),
+}
+_SHOWN: Final[Mapping[View, Part]] = {
+    "head": "checkpoints",
+    "log": "checkpoints",
+    "messages": "messages",
+    "description": "description",
+}
 
 
 @dataclass(slots=True)
@@ -47,6 +62,7 @@ class Found:
     messages: list[Entry] = field(default_factory=list)
     log: frozenset[Entry] = frozenset()
     """What the head's log holds."""
+    attachments: list[Entry] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -58,32 +74,42 @@ class _Thread:
     removals: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
 
-    def may_be_gone(self, write: Write, part: str, by: float) -> bool:
+    def may_be_gone(self, write: Write, part: Part, by: float) -> bool:
         """Whether a removal that was begun before `by` may have come after `write`: unacknowledged ones, at any time."""
         return any(
             each.begun < by and (each.ended > write.begun or not each.acknowledged)
             for each in self.removals
-            if part in _REMOVES[each.kind]
+            if _removes(each, part, write.entry)
         )
 
-    def is_gone(self, write: Write, part: str, by: float) -> bool:
+    def is_gone(self, write: Write, part: Part, by: float) -> bool:
         """Whether it was acknowledged, and then a removal was begun and acknowledged before `by`."""
         return write.acknowledged and any(
-            each.acknowledged and write.ended < each.begun and each.ended < by
+            each.acknowledged and each.kind != "thin" and write.ended < each.begun and each.ended < by
             for each in self.removals
-            if part in _REMOVES[each.kind]
+            if _removes(each, part, write.entry)
         )
 
 
-def judge(history: History, found: Mapping[str, Found], *, may_hide: bool = False) -> Findings:
+def _removes(removal: Write, part: Part, entry: Entry) -> bool:
+    return part in _REMOVES.get(removal.kind, ()) or (part, entry) in removal.removes
+
+
+def judge(
+    history: History, found: Mapping[str, Found], *, may_hide: bool = False, loose: tuple[str, ...] = ()
+) -> Findings:
     """What is wrong with what was read, and with what is there in the end.
 
-    With `may_hide`, a read that was served by the second store may lack something for a while, and what was hidden while others
-    went on may have become a sibling of the head.
+    With `may_hide`, a read that was served by the second store may lack something (an addition or a removal) for a while, and
+    what was hidden while others went on may have become a sibling of the head. Of threads whose name begins with one of
+    `loose`, nothing is promised but that somebody wrote what is there, once.
     """
     findings = Findings()
     for thread in _by_thread(history).values():
         held = found.get(thread.name, Found())
+        if loose and thread.name.startswith(loose):
+            _judge_origin(thread, held, findings)
+            continue
         _judge_content(thread, held, findings, may_hide=may_hide)
         for read in thread.reads:
             _judge_read(thread, read, held, findings, may_hide=may_hide)
@@ -96,7 +122,7 @@ def _by_thread(history: History) -> dict[str, _Thread]:
     for write in history.writes:
         thread = threads.setdefault(write.thread, _Thread(write.thread))
         thread.writes[write.entry] = write
-        if write.kind in _REMOVES:
+        if write.kind in _REMOVES or write.removes:
             thread.removals.append(write)
     for read in history.reads:
         threads.setdefault(read.thread, _Thread(read.thread)).reads.append(read)
@@ -106,13 +132,28 @@ def _by_thread(history: History) -> dict[str, _Thread]:
 # In the end
 
 
-def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hide: bool) -> None:
-    held = {"checkpoints": Counter(found.checkpoints), "messages": Counter(found.messages)}
-    for part, entries in held.items():
-        for entry in entries:
+def _counted(found: Found) -> dict[Part, Counter[Entry]]:
+    return {
+        "checkpoints": Counter(found.checkpoints),
+        "messages": Counter(found.messages),
+        "attachments": Counter(found.attachments),
+    }
+
+
+def _judge_origin(thread: _Thread, found: Found, findings: Findings) -> None:
+    """Whatever is there was written, and is there once."""
+    for part, entries in _counted(found).items():
+        for entry, count in entries.items():
             write = thread.writes.get(entry)
             if write is None or part not in _PARTS.get(write.kind, ()):
                 findings.add("strange", f"{_named(thread, entry)} is among the {part}, and nobody put it there")
+            elif count > 1:
+                findings.add("doubled", f"{_named(thread, entry)} is {count} times among the {part}")
+
+
+def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hide: bool) -> None:
+    _judge_origin(thread, found, findings)
+    held = _counted(found)
     for write in thread.writes.values():
         parts = _PARTS.get(write.kind, ())
         for part in parts:
@@ -131,10 +172,8 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hid
             findings.add("disordered", f"{_named(thread, one)} comes before {_named(thread, other)}")
 
 
-def _judge_part(thread: _Thread, write: Write, part: str, count: int, findings: Findings) -> None:
+def _judge_part(thread: _Thread, write: Write, part: Part, count: int, findings: Findings) -> None:
     name = _named(thread, write.entry)
-    if count > 1:
-        findings.add("doubled", f"{name} is {count} times among the {part}")
     if count and thread.is_gone(write, part, float("inf")):
         findings.add("revived", f"{name} is among the {part} after it was removed")
     if not count and write.acknowledged and not thread.may_be_gone(write, part, float("inf")):
@@ -159,14 +198,19 @@ def _out_of_order(entries: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
 
 def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *, may_hide: bool) -> None:
     seen = set() if read.seen is None else out_of_rows(read.seen)
-    part = "messages" if read.view == "messages" else "checkpoints"
+    part = _SHOWN[read.view]
     back = [
         entry for entry in seen if entry in thread.writes and thread.is_gone(thread.writes[entry], part, read.begun)
     ]
+    if back and may_hide and read.elsewhere:
+        # The removal was hidden, as everything else may be that the lost store had not handed over.
+        findings.hidden += 1
+        return
     if back:
         findings.add("revived", f"{_named(thread, back[0])} was read by writer {read.writer} after it was removed")
         return
-    missing = _passed(thread, seen, read) if read.view == "head" else _missing(thread, seen, read, part)
+    alone = read.view in ("head", "description")
+    missing = _passed(thread, seen, read, part) if alone else _missing(thread, seen, read, part)
     if missing is None:
         return
     if may_hide and (read.elsewhere or (read.view == "log" and missing.entry not in held.log)):
@@ -179,7 +223,7 @@ def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *,
     )
 
 
-def _missing(thread: _Thread, seen: set[Entry], read: Read, part: str) -> Write | None:
+def _missing(thread: _Thread, seen: set[Entry], read: Read, part: Part) -> Write | None:
     """One that must be seen, and is not."""
     for write in thread.writes.values():
         if (
@@ -193,17 +237,26 @@ def _missing(thread: _Thread, seen: set[Entry], read: Read, part: str) -> Write 
     return None
 
 
-def _passed(thread: _Thread, seen: set[Entry], read: Read) -> Write | None:
-    """The last save that must be the head or have gone, if an older one is seen, or none. A thread with one writer."""
-    before = [each for each in thread.writes.values() if each.acknowledged and each.ended < read.begun]
+def _passed(thread: _Thread, seen: set[Entry], read: Read, part: Part) -> Write | None:
+    """The last save that must be the head or have gone, if an older one is seen, or none. A thread with one writer; the same
+    for its description."""
+    before = [
+        each
+        for each in thread.writes.values()
+        if each.acknowledged and each.ended < read.begun and (_shows(each, part) or part in _REMOVES.get(each.kind, ()))
+    ]
     last = max(before, key=lambda each: each.entry[1], default=None)
     if last is None or last.kind in _REMOVES:
         return None
     if not seen:
-        return None if thread.may_be_gone(last, "checkpoints", read.ended) else last
-    head = thread.writes.get(next(iter(seen)))
+        return None if thread.may_be_gone(last, part, read.ended) else last
+    shown = thread.writes.get(next(iter(seen)))
     # One that was never acknowledged may come at any time: its writer was killed, and the wire still held it.
-    return last if head is not None and head.acknowledged and head.entry[1] < last.entry[1] else None
+    return last if shown is not None and shown.acknowledged and shown.entry[1] < last.entry[1] else None
+
+
+def _shows(write: Write, part: Part) -> bool:
+    return write.kind == "describe" if part == "description" else part in _PARTS.get(write.kind, ())
 
 
 # Late writers
@@ -239,7 +292,7 @@ def _contacts(thread: _Thread, writer: int, starts: Iterable[float]) -> list[tup
     contacts += [
         (read.begun, read.ended, read.seen is not None)
         for read in thread.reads
-        if read.writer == writer and read.view != "messages"
+        if read.writer == writer and read.view in ("head", "log")
     ]
     return contacts
 

@@ -1,0 +1,103 @@
+"""Simulated client: its processes, one after the other, which share its notes and go on with its steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+import clew
+from clew.testing.simulation.clocks import SimulatedClock
+from clew.testing.simulation.loop import Process
+from clew.testing.simulation.network import Link, Server, Weather
+from clew.testing.simulation.notes import Knowledge, Notes
+from clew.testing.simulation.plan import Lane, Step
+from clew.testing.simulation.work import Worker
+
+if TYPE_CHECKING:
+    from clew.testing.simulation.world import World
+
+
+class Client:
+    """One of the clients of a world. `done` is called when all its steps are tried and its last process has ended."""
+
+    def __init__(self, world: World, number: int, done: Callable[[], None]) -> None:
+        self._world = world
+        self.number = number
+        self.name = f"client-{number}"
+        plan = world.plan
+        self.clock = SimulatedClock(world.loop, skew=plan.skews[number], rate=plan.rates[number])
+        self.notes = Notes(number, world.loop.time)
+        self.weather = [Weather() for _ in world.servers]
+        self._lanes = plan.lanes(number)
+        self._at: dict[Lane, int] = defaultdict(int)
+        self._knowledge: dict[str, Knowledge] = {}
+        self._done = done
+        self._lives = 0
+        self.process: Process | None = None
+        self.finished = False
+
+    def start(self) -> None:
+        """Begin a process that goes on where the one before ended."""
+        if self.finished:
+            return
+        self._lives += 1
+        process = self.process = Process(f"{self.name}.{self._lives}")
+        self._world.processes.append(process)
+        self._world.trace.note(process.name, "starts")
+        self._world.loop.start(process, self._live(process))
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.alive:
+            self._world.trace.note(self.process.name, "is killed")
+            self._world.loop.kill(self.process)
+
+    async def _live(self, process: Process) -> None:
+        world, plan = self._world, self._world.plan
+        self.notes.started()
+
+        def opened() -> clew.BaseCheckpointer:
+            return world.scenario.open(
+                [self._link(process, server, at) for at, server in enumerate(world.servers)], self.clock
+            )
+
+        checkpointer = opened()
+        worker = Worker(
+            process,
+            checkpointer,
+            notes=self.notes,
+            knowledge=self._knowledge,
+            opener=opened,
+            findings=world.findings,
+            trace=world.trace,
+            now=world.loop.time,
+            may_hide=world.scenario.may_hide,
+            put_off=world.scenario.durability == "background",
+        )
+        await asyncio.gather(*(self._work(worker, lane, steps) for lane, steps in self._lanes.items()))
+        # Most end in an orderly way, some just end.
+        if Random(f"{plan.seed} {self.name} end").random() < 0.7:
+            try:
+                await checkpointer.arelease()
+            except clew.ClewError:
+                pass
+            else:
+                worker.settle_all()
+        self.finished = True
+        world.loop.kill(process)
+        self._done()
+
+    def _link(self, process: Process, server: Server, at: int) -> Link:
+        world = self._world
+        self._opened = getattr(self, "_opened", 0) + 1
+        chance = Random(f"{world.plan.seed} {world.plan.salt} {self.name} {self._opened}")
+        return Link(world.network, server, process, process.name, self.weather[at], chance)
+
+    async def _work(self, worker: Worker, lane: Lane, steps: list[Step]) -> None:
+        while self._at[lane] < len(steps):
+            step = steps[self._at[lane]]
+            self._at[lane] += 1
+            await asyncio.sleep(step.pause)
+            await worker.perform(step)

@@ -1,0 +1,156 @@
+"""Plan of a run: everything that a seed decides beforehand, as a list of numbered decisions that can be left out one by one.
+
+Clients have lanes, which run beside each other; a lane has steps, one after the other. Troubles come at set times. Whatever is
+drawn while the run goes on (delays, losses, the order of callbacks) is drawn by streams of the seed's own for each client, so
+that leaving out one decision changes little else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final, Literal
+
+Op = Literal[
+    "save", "append", "say", "forget", "drop", "attach", "describe", "fork", "clear", "delete", "thin", "compact", "turn",
+    "look", "look-fresh",
+]  # fmt: skip
+Lane = Literal["own", "shared", "talk", "victims", "turns", "loose"]
+TroubleKind = Literal["kill", "stop", "jump", "crash", "pause", "fill", "cut", "lossy", "slow", "twice"]
+"""`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to a server; the others to the
+way from a client to a server."""
+
+SECONDS: Final = 12.0
+"""About how long a run takes, in virtual time, before everything is healed."""
+_WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
+    "own": {
+        "save": 40, "forget": 12, "drop": 8, "attach": 6, "describe": 5, "fork": 4, "clear": 2, "delete": 2, "thin": 4,
+        "compact": 3, "look": 10, "look-fresh": 3,
+    },
+    "shared": {"append": 50, "look": 20, "look-fresh": 4, "compact": 2},
+    "talk": {"say": 45, "forget": 25, "look": 20, "look-fresh": 3},
+    "victims": {"append": 40, "say": 15, "delete": 12, "look": 20},
+    "turns": {"turn": 60, "look": 10},
+    "loose": {"append": 40, "say": 15, "clear": 6, "delete": 8, "look": 10},
+}  # fmt: skip
+_WHOLE: Final = ("clear", "delete")
+"""Removals of all that a thread has."""
+_THREADS: Final[Mapping[Lane, int]] = {"shared": 2, "talk": 2, "victims": 2, "turns": 1, "loose": 2}
+_TROUBLES: Final[Mapping[TroubleKind, int]] = {
+    "kill": 6, "stop": 4, "jump": 3, "crash": 8, "pause": 6, "fill": 1, "cut": 8, "lossy": 6, "slow": 4, "twice": 4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that a client does. `draw` decides what is still open about it; `pause` is how long it rests before."""
+
+    number: int
+    client: int
+    lane: Lane
+    op: Op
+    thread: str
+    draw: float
+    pause: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Something that goes wrong at a time, for so long; `amount` is how much of it."""
+
+    number: int
+    at: float
+    kind: TroubleKind
+    client: int
+    server: int
+    length: float
+    amount: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What happens in a run. `salt` gives the same decisions another order of events."""
+
+    seed: int
+    clients: int
+    steps: tuple[Step, ...]
+    troubles: tuple[Trouble, ...]
+    skews: tuple[float, ...]
+    rates: tuple[float, ...]
+    salt: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        return [*(each.number for each in self.troubles), *(each.number for each in self.steps)]
+
+    def without(self, numbers: Collection[int]) -> Plan:
+        """The same plan without some of its decisions."""
+        return replace(
+            self,
+            steps=tuple(each for each in self.steps if each.number not in numbers),
+            troubles=tuple(each for each in self.troubles if each.number not in numbers),
+        )
+
+    def lanes(self, client: int) -> dict[Lane, list[Step]]:
+        lanes: dict[Lane, list[Step]] = {}
+        for step in self.steps:
+            if step.client == client:
+                lanes.setdefault(step.lane, []).append(step)
+        return lanes
+
+
+def make_plan(
+    seed: int, name: str, *, lanes: Sequence[Lane], removals: bool, servers: int, clients: int = 3, steps: int = 20
+) -> Plan:
+    """The plan of a seed for the scenario `name`: so many `steps` in each lane of each client."""
+    chance = Random(f"{seed} {name}")
+    numbers = iter(range(1_000_000))
+    # Some runs have little trouble, some have much; some have wrong clocks, most have good ones.
+    troubled = chance.choice((2, 6, 10, 16))
+    wrong = chance.choice((0.0, 0.0, 0.5, 5.0, 60.0))
+    made: list[Step] = []
+    for client in range(clients):
+        mine = [lane for lane in lanes if lane in ("own", "talk") or chance.random() < 0.7]
+        for lane in mine:
+            ops = {op: often for op, often in _WORK[lane].items() if removals or lane != "own" or op not in _WHOLE}
+            made += [
+                Step(
+                    number=next(numbers),
+                    client=client,
+                    lane=lane,
+                    op=op,
+                    thread=_thread(lane, client, chance),
+                    draw=chance.random(),
+                    pause=chance.expovariate(steps / SECONDS * 1.5),
+                )
+                for op in chance.choices(list(ops), list(ops.values()), k=steps)
+            ]
+    kinds = list(_TROUBLES)
+    troubles = [
+        Trouble(
+            number=next(numbers),
+            at=chance.uniform(0.1, SECONDS),
+            kind=kind,
+            client=chance.randrange(clients),
+            server=chance.randrange(servers),
+            length=chance.choice((0.1, 0.5, 1.5, 3.0, 5.0)) * (20 if kind == "stop" and chance.random() < 0.3 else 1),
+            amount=chance.random(),
+        )
+        for kind in chance.choices(kinds, [_TROUBLES[each] for each in kinds], k=troubled)
+    ]
+    return Plan(
+        seed=seed,
+        clients=clients,
+        steps=tuple(made),
+        troubles=tuple(sorted(troubles, key=lambda each: each.at)),
+        skews=tuple(chance.uniform(-wrong, wrong) for _ in range(clients)),
+        rates=tuple(1.0 + chance.uniform(-0.01, 0.01) for _ in range(clients)),
+    )
+
+
+def _thread(lane: Lane, client: int, chance: Random) -> str:
+    if lane == "own":
+        return f"own-{client}"
+    name = {"shared": "shared", "talk": "talk", "victims": "victim", "turns": "turn", "loose": "loose"}[lane]
+    return f"{name}-{chance.randrange(_THREADS[lane])}"

@@ -1,0 +1,134 @@
+"""Scenarios: which stores there are, how a client opens them, and what is promised of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeVar
+
+import clew
+from clew.checkpointer.background import Background
+from clew.checkpointer.blocking import LoopRunner
+from clew.clock import Clock
+from clew.codec.frame import intact
+from clew.codec.rebase import rebase
+from clew.codec.rows import unbroken
+from clew.factory.encrypting import with_encryption
+from clew.storage.cached import CachedStorage
+from clew.storage.protocol import Storage
+from clew.storage.replicated import ReplicatedStorage
+from clew.testing.simulation.plan import Lane
+
+R = TypeVar("R")
+RETRY_FOR: Final = 12.0
+_KEYS: Final = clew.Encryption(keys={"simulated": "c2ltdWxhdGVkIHNpbXVsYXRlZCBzaW11bGF0ZWQgazE="})
+
+
+class HomeRunner(LoopRunner):
+    """Runs what is put off on the loop of the simulation."""
+
+    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        return asyncio.run_coroutine_threadsafe(work, asyncio.get_running_loop())
+
+    def is_home(self) -> bool:
+        return True
+
+
+class SimulatedCheckpointer(clew.BaseCheckpointer):
+    """A checkpointer without OS threads."""
+
+    def _made_background(
+        self, durability: Literal["sync", "background"], max_saves: int, max_bytes: int
+    ) -> Background | None:
+        if durability == "sync":
+            return None
+        return Background(HomeRunner(), max_saves=max_saves, max_bytes=max_bytes, tasks=self._tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A way to use stores. `wrapped` makes a client's storage of its connections.
+
+    `may_hide`: after a failover, a read may lack what the lost store had not handed over. `forgets`: servers, by number, whose
+    last writes may be lost in a crash.
+    """
+
+    name: str
+    servers: tuple[str, ...]
+    wrapped: Callable[[Sequence[Storage], Clock], Storage]
+    lanes: tuple[Lane, ...] = ("own", "shared", "talk", "victims", "turns")
+    removals: bool = True
+    may_hide: bool = False
+    replicated: bool = False
+    durability: Literal["sync", "background"] = "sync"
+    forgets: frozenset[int] = frozenset()
+    encrypted: bool = False
+    loose: tuple[str, ...] = ()
+    """Prefixes of threads that are only judged for what nobody wrote, what is there twice, and different stores."""
+
+    def open(self, links: Sequence[Storage], clock: Clock) -> clew.BaseCheckpointer:
+        """A client's checkpointer."""
+        return SimulatedCheckpointer(
+            self.wrapped(links, clock), retry_for=RETRY_FOR, clock=clock, durability=self.durability
+        )
+
+    def store(self, storage: Storage) -> clew.BaseCheckpointer:
+        """A checkpointer over one store alone, to see what it holds."""
+        return clew.BaseCheckpointer(with_encryption(storage, _KEYS) if self.encrypted else storage)
+
+
+def _plain(links: Sequence[Storage], clock: Clock) -> Storage:
+    return links[0]
+
+
+def _cached(links: Sequence[Storage], clock: Clock) -> Storage:
+    return CachedStorage(links[0], links[1], intact=intact, clock=clock)
+
+
+def _replicated(mode: Literal["sync", "async"], links: Sequence[Storage], clock: Clock) -> Storage:
+    return ReplicatedStorage(
+        links[0],
+        links[1],
+        rebase=rebase,
+        unbroken=unbroken,
+        mode=mode,
+        health_check_interval=0.5,
+        failback_delay=1.0,
+        timeout=1.0,
+        clock=clock,
+    )
+
+
+def _encrypted(scenario: Scenario) -> Scenario:
+    """The same with everything sealed: above a cache, below replication."""
+
+    def wrapped(links: Sequence[Storage], clock: Clock) -> Storage:
+        if scenario.replicated:
+            return scenario.wrapped([with_encryption(each, _KEYS) for each in links], clock)
+        return with_encryption(scenario.wrapped(links, clock), _KEYS)
+
+    return replace(scenario, name=f"encrypted-{scenario.name}", wrapped=wrapped, encrypted=True)
+
+
+_PAIR: Final = ("primary", "secondary")
+_PLAIN: Final = (
+    Scenario(name="plain", servers=("store",), wrapped=_plain),
+    Scenario(name="background", servers=("store",), wrapped=_plain, durability="background"),
+    Scenario(name="cache", servers=("cold", "hot"), wrapped=_cached, forgets=frozenset({1})),
+    Scenario(
+        name="sync", servers=_PAIR, wrapped=lambda links, clock: _replicated("sync", links, clock), replicated=True
+    ),
+    Scenario(
+        name="async",
+        servers=_PAIR,
+        wrapped=lambda links, clock: _replicated("async", links, clock),
+        lanes=("own", "shared", "talk", "turns", "loose"),
+        removals=False,
+        may_hide=True,
+        replicated=True,
+        loose=("loose-",),
+    ),
+)
+SCENARIOS: Final[dict[str, Scenario]] = {each.name: each for each in (*_PLAIN, *map(_encrypted, _PLAIN))}

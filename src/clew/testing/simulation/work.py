@@ -1,0 +1,410 @@
+"""Work of a simulated client: each step is one call of a checkpointer, noted before and after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import clew
+from clew.model.status import Status
+from clew.storage.wrapper import StorageWrapper
+from clew.testing.simulation.loop import Process
+from clew.testing.simulation.notes import Knowledge, Notes
+from clew.testing.simulation.plan import Step
+from clew.testing.simulation.trace import Trace
+from clew.testing.verdict.entries import StrangeError, check, item, message, message_entries, parsed, state_entries
+from clew.testing.verdict.history import Entry, Kind, Named
+from clew.testing.verdict.judge import Findings
+
+WINDOW: Final = 6
+"""How many entries the state of a client's own thread holds: it slides."""
+_KEPT: Final = 3
+"""How many checkpoints a cleanup leaves."""
+_UNKNOWN: Final = "unknown"
+"""Noted for what may be there or not."""
+Opener = Callable[[], clew.BaseCheckpointer]
+
+
+class Worker:
+    """Does the steps of one process of a client. `knowledge` outlives it, by thread.
+
+    With `put_off`, saves are acknowledged before they are written (`durability="background"`): they count as acknowledged
+    once a later call for their thread has waited for them.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        checkpointer: clew.BaseCheckpointer,
+        *,
+        notes: Notes,
+        knowledge: dict[str, Knowledge],
+        opener: Opener,
+        findings: Findings,
+        trace: Trace,
+        now: Callable[[], float],
+        may_hide: bool,
+        put_off: bool,
+    ) -> None:
+        self._process = process
+        self._checkpointer = checkpointer
+        self._notes = notes
+        self._knowledge = knowledge
+        self._opener = opener
+        self._findings = findings
+        self._trace = trace
+        self._now = now
+        self._may_hide = may_hide
+        self._put_off = put_off
+        self._pending: dict[str, list[int]] = {}
+
+    async def perform(self, step: Step) -> None:
+        """Do one step. Whatever a storage may raise is noted; anything else is raised."""
+        work: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "save": self._save,
+            "append": self._append,
+            "say": self._say,
+            "forget": self._forget,
+            "drop": self._drop,
+            "attach": self._attach,
+            "describe": self._describe,
+            "fork": self._fork,
+            "clear": self._clear,
+            "delete": self._delete,
+            "thin": self._thin,
+            "compact": self._compact,
+            "turn": self._turn,
+            "look": self._look_at,
+            "look-fresh": self._look_fresh,
+        }
+        await work[step.op](step)
+
+    def _known(self, thread: str) -> Knowledge:
+        return self._knowledge.setdefault(thread, Knowledge())
+
+    def _entry(self, number: int) -> Entry:
+        return self._notes.writer, number
+
+    # Writing
+
+    async def _save(self, step: Step) -> None:
+        thread, known = step.thread, self._known(step.thread)
+        gone = _some(known.messages, step.draw) if step.draw < 0.25 else []
+        removes: list[Named] = [("messages", self._entry(each)) for each in gone]
+
+        async def put(entry: str) -> clew.Checkpoint:
+            known.log.append(entry)
+            del known.log[:-WINDOW]
+            return await self._checkpointer.aput_checkpoint(
+                thread,
+                {"entry": entry, "log": [item(each) for each in known.log]},
+                messages=[message(entry)],
+                remove_messages=[f"{self._notes.writer}/{each}" for each in gone],
+                metadata={"entry": entry},
+            )
+
+        await self._write(thread, "save", put, removes, put_off=True)
+
+    async def _append(self, step: Step) -> None:
+        async def append(entry: str) -> object:
+            return await self._checkpointer.aupdate_state(
+                step.thread, append={"log": [item(entry)]}, messages=[message(entry)], metadata={"entry": entry}
+            )
+
+        await self._write(step.thread, "append", append, put_off=True)
+
+    async def _say(self, step: Step) -> None:
+        async def say(entry: str) -> None:
+            await self._checkpointer.aput_messages(step.thread, [message(entry)])
+
+        await self._write(step.thread, "message", say, put_off=True)
+
+    async def _forget(self, step: Step) -> None:
+        thread = step.thread
+        for number in _some(self._known(thread).messages, step.draw):
+
+            async def remove(_: str, gone: int = number) -> None:
+                await self._checkpointer.adelete_message(thread, f"{self._notes.writer}/{gone}")
+
+            await self._write(thread, "remove", remove, [("messages", self._entry(number))])
+
+    async def _drop(self, step: Step) -> None:
+        known = self._known(step.thread)
+        for number in _some(dict.fromkeys(sorted(known.checkpoints)[:-1]), step.draw):
+            config = {"thread_id": step.thread, "checkpoint_id": known.checkpoints[number]}
+
+            async def remove(_: str, at: dict[str, str] = config) -> None:
+                await self._checkpointer.adelete_checkpoint(at)
+
+            await self._write(step.thread, "remove", remove, self._with_attachments(known, [number]))
+
+    async def _thin(self, step: Step) -> None:
+        """Clean up: what may go is what is not among the newest ones for sure."""
+        known = self._known(step.thread)
+        doubtful = sum(part == "checkpoints" for part, _ in known.doubtful)
+        safe = sorted(known.checkpoints)[-max(1, _KEPT - doubtful) :]
+        going = [number for number in known.checkpoints if number not in safe]
+        policy = clew.RetentionPolicy(max_history=_KEPT)
+        await self._write(
+            step.thread,
+            "thin",
+            lambda _: self._checkpointer.acleanup(policy, config=step.thread),
+            self._with_attachments(known, going),
+        )
+
+    def _with_attachments(self, known: Knowledge, numbers: Sequence[int]) -> list[Named]:
+        removes: list[Named] = [("checkpoints", self._entry(number)) for number in numbers]
+        removes += [("attachments", self._entry(each)) for each, at in known.attachments.items() if at in numbers]
+        return removes
+
+    async def _attach(self, step: Step) -> None:
+        known = self._known(step.thread)
+        for number in _some(dict.fromkeys(known.checkpoints), step.draw):
+            config = {"thread_id": step.thread, "checkpoint_id": known.checkpoints[number]}
+
+            async def attach(entry: str, at: dict[str, str] = config, to: int = number) -> int:
+                await self._checkpointer.aput_attachments(at, {entry: item(entry)})
+                return to
+
+            await self._write(step.thread, "attach", attach, put_off=True)
+
+    async def _describe(self, step: Step) -> None:
+        async def describe(entry: str) -> None:
+            await self._checkpointer.aput_thread(step.thread, {"thread_name": entry, "metadata": item(entry)})
+
+        await self._write(step.thread, "describe", describe)
+
+    async def _fork(self, step: Step) -> None:
+        """Fork at a checkpoint of a thread that this client alone writes to: what the fork must hold is known, then."""
+        known = self._known(step.thread)
+        target = f"fork-{self._notes.writer}-{step.number}"
+        origins = [each for each in known.checkpoints if ("messages", self._entry(each)) not in known.doubtful]
+        for origin in _some(dict.fromkeys(origins), step.draw):
+            config = {"thread_id": step.thread, "checkpoint_id": known.checkpoints[origin]}
+            sure = {each for each in known.messages if each <= origin}
+            maybe = {number for part, (_, number) in known.doubtful if part == "messages" and number <= origin}
+            if self._may_hide:
+                # The second store may lack what was added or removed last.
+                maybe = {each for each in known.said if each < origin}
+                sure &= {origin}
+            tried: dict[int, str | None] = {}
+            for number in sorted(sure | maybe | {origin}):
+                kind: Kind = "message" if number != origin else "save" if origin in sure else "state"
+                self._notes.attempt(target, kind, number=number)
+                tried[number] = None if number == origin or number in sure else _UNKNOWN
+            for number, at in known.attachments.items():
+                if at == origin:
+                    self._notes.attempt(target, "attach", number=number)
+                    tried[number] = _UNKNOWN
+            error: str | None = None
+            try:
+                await self._checkpointer.afork(config, target)
+            except clew.ClewError as raised:
+                error = self._told(target, raised)
+            self._must_live()
+            for number, doubt in tried.items():
+                self._notes.end(target, number, error or doubt)
+
+    async def _clear(self, step: Step) -> None:
+        await self._write(step.thread, "clear", lambda _: self._checkpointer.aclear_state(step.thread))
+
+    async def _delete(self, step: Step) -> None:
+        await self._write(step.thread, "delete", lambda _: self._checkpointer.adelete_thread(step.thread))
+        if step.draw < 0.5:
+            await self._look(step.thread)
+
+    async def _compact(self, step: Step) -> None:
+        await self._write(step.thread, "compact", lambda _: self._checkpointer.acompact(step.thread))
+
+    async def _turn(self, step: Step) -> None:
+        """Read a whole state and save it with one entry more, under a lease: whoever had the turn before must be in it."""
+        thread = step.thread
+
+        async def put(entry: str) -> None:
+            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw):
+                state = await self._checkpointer.aget_state(thread)
+                await asyncio.sleep(step.draw * 0.4)
+                log = [*(state["log"] if state else ()), item(entry)]
+                await self._checkpointer.aput_checkpoint(
+                    thread, {"log": log}, messages=[message(entry)], metadata={"entry": entry}
+                )
+
+        await self._write(thread, "append", put, put_off=True)
+
+    async def _write(
+        self,
+        thread: str,
+        kind: Kind,
+        call: Callable[[str], Awaitable[Any]],
+        removes: Sequence[Named] = (),
+        *,
+        put_off: bool = False,
+    ) -> None:
+        number = self._notes.attempt(thread, kind, removes)
+        self._doubt(thread, kind, number, removes)
+        self._trace.note(self._process.name, f"{kind} {number}{_named(removes)}: begins", thread)
+        begun = self._now()
+        try:
+            result = await call(f"{self._notes.writer}/{number}")
+        except clew.ClewError as error:
+            self._must_live()
+            self._notes.end(thread, number, self._told(thread, error))
+            self._trace.note(self._process.name, f"{kind} {number}: {type(error).__name__}: {error}", thread)
+            self._give_up(thread)
+            if isinstance(error, clew.ThreadDeletedError):
+                await self._look(thread)
+            return
+        self._must_live()
+        self._trace.note(self._process.name, f"{kind} {number}: acknowledged", thread)
+        if put_off and self._put_off:
+            self._pending.setdefault(thread, []).append(number)
+        else:
+            self._settled(thread, begun)
+            self._notes.end(thread, number)
+        self._believe(thread, kind, number, result)
+        if kind != "thin":
+            self._known(thread).doubtful.difference_update(removes)
+
+    def _told(self, thread: str, error: clew.ClewError) -> str:
+        """The name of an error that a storage may raise; those that say that something is wrong are findings."""
+        expected = (clew.StorageError, clew.ConflictError)
+        if not isinstance(error, expected):
+            self._findings.add("damaged", f"{thread}: {type(error).__name__}: {error}")
+        return _UNKNOWN if self._put_off else type(error).__name__
+
+    def _must_live(self) -> None:
+        if not self._process.alive:
+            raise asyncio.CancelledError
+
+    def _doubt(self, thread: str, kind: Kind, number: int, removes: Sequence[Named]) -> None:
+        """From now on, and until its end is known, what it brings and what it takes may be there or not."""
+        known, entry = self._known(thread), self._entry(number)
+        known.doubtful |= {("checkpoints", entry), ("messages", entry)} if kind in ("save", "append") else set()
+        known.doubtful |= {("messages", entry)} if kind == "message" else set()
+        if kind in ("save", "append", "message"):
+            known.said.add(number)
+        known.doubtful |= set(removes)
+        for part, (_, gone) in removes:
+            kept: dict[int, Any] = getattr(known, part)
+            kept.pop(gone, None)
+        if kind in ("clear", "delete"):
+            known.checkpoints.clear()
+            known.attachments.clear()
+        if kind == "delete":
+            known.messages.clear()
+
+    def _believe(self, thread: str, kind: Kind, number: int, result: Any) -> None:
+        known, entry = self._known(thread), self._entry(number)
+        if kind in ("save", "append", "message"):
+            known.messages[number] = None
+            known.doubtful.discard(("messages", entry))
+        if kind == "save":
+            known.checkpoints[number] = result.metadata.checkpoint_id
+            known.doubtful.discard(("checkpoints", entry))
+        if kind == "attach" and result in known.checkpoints:
+            known.attachments[number] = result
+
+    # What was put off
+
+    def _settled(self, thread: str, at: float) -> None:
+        """What was accepted of the thread is written, as a call that began at `at` has waited for it."""
+        for number in self._pending.pop(thread, ()):
+            self._notes.end(thread, number, at=at - 1e-9)
+
+    def _give_up(self, thread: str) -> None:
+        for number in self._pending.pop(thread, ()):
+            self._notes.end(thread, number, _UNKNOWN)
+
+    def settle_all(self) -> None:
+        """Note that everything that was accepted is written: the checkpointer was released without an error."""
+        for thread in list(self._pending):
+            self._settled(thread, self._now())
+
+    # Reading
+
+    async def _look_at(self, step: Step) -> None:
+        await self._look(step.thread)
+
+    async def _look_fresh(self, step: Step) -> None:
+        """Read as a process does that knows nothing yet."""
+        fresh = self._opener()
+        try:
+            await self._look(step.thread, fresh)
+        finally:
+            try:
+                await fresh.arelease()
+            except clew.StorageError:
+                pass
+
+    async def _look(self, thread: str, checkpointer: clew.BaseCheckpointer | None = None) -> None:
+        """Read the thread, and note what was there; not if it could not be read."""
+        fresh, checkpointer = checkpointer is not None, checkpointer or self._checkpointer
+        begun = self._now()
+        try:
+            if not thread.startswith("talk-"):
+                await self._look_at_state(thread, checkpointer)
+            if thread.startswith(("talk-", "victim-", "own-", "loose-")):
+                await self._look_at_messages(thread, checkpointer)
+            if thread.startswith("own-"):
+                await self._look_at_description(thread, checkpointer)
+        except clew.ClewError as error:
+            self._must_live()
+            self._told(thread, error)
+            self._give_up(thread)
+        except StrangeError as error:
+            self._findings.add("strange", f"{thread}: {error}")
+        else:
+            if not fresh:
+                self._settled(thread, begun)
+
+    async def _look_at_state(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
+        before, begun = await _is_elsewhere(checkpointer), self._now()
+        view, entries = state_entries(thread, await checkpointer.aget_state(thread))
+        elsewhere = before or await _is_elsewhere(checkpointer)
+        self._must_live()
+        self._notes.look(begun, thread, view, entries, elsewhere=elsewhere)
+        self._trace.note(self._process.name, f"reads {view}: {_shown(entries)}{' elsewhere' * elsewhere}", thread)
+
+    async def _look_at_messages(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
+        before, begun = await _is_elsewhere(checkpointer), self._now()
+        entries = message_entries(await checkpointer.alist_messages(thread, limit=None))
+        elsewhere = before or await _is_elsewhere(checkpointer)
+        self._must_live()
+        self._notes.look(begun, thread, "messages", entries, elsewhere=elsewhere)
+        self._trace.note(self._process.name, f"reads messages: {_shown(entries)}{' elsewhere' * elsewhere}", thread)
+
+    async def _look_at_description(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
+        before, begun = await _is_elsewhere(checkpointer), self._now()
+        info = await checkpointer.aget_thread(thread)
+        elsewhere = before or await _is_elsewhere(checkpointer)
+        self._must_live()
+        entries: list[Entry] = []
+        if info is not None and info.metadata:
+            check([dict(info.metadata)])
+            entries = [parsed(info.metadata["entry"])]
+        self._notes.look(begun, thread, "description", entries, elsewhere=elsewhere)
+
+
+async def _is_elsewhere(checkpointer: clew.BaseCheckpointer) -> bool:
+    """Whether the second store serves, as far as this process knows; nobody is asked."""
+    storage = checkpointer.storage
+    if not isinstance(storage, StorageWrapper):
+        return False
+    return (await storage.status(Status(primary_healthy=True))).active_backend != "primary"
+
+
+def _some(numbers: dict[int, None], draw: float) -> list[int]:
+    """One of the numbers, if there are any."""
+    listed = list(numbers)
+    return [listed[int(draw * 997) % len(listed)]] if listed else []
+
+
+def _shown(entries: Sequence[Entry] | None) -> str:
+    if entries is None:
+        return "nothing"
+    return " ".join(f"{writer}/{number}" for writer, number in entries[-40:])
+
+
+def _named(removes: Sequence[Named]) -> str:
+    return "".join(f", removes {part} {writer}/{number}" for part, (writer, number) in removes)
