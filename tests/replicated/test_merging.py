@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from clew.errors import ThreadDeletedError
+from clew.errors import ConflictError, ThreadDeletedError, TransientStorageError
 from clew.model.commit import Removal
 from clew.storage.protocol import StaleBasisError
 from clew.testing.build import attachment, checkpoint, commit, deletion, fields, fork_of, later, message, row
@@ -323,3 +323,26 @@ def test_what_a_fenced_writer_left_in_the_secondary_is_taken_over(pair):
     pair.settle(process)
     assert_same(pair.primary, pair.secondary)
     assert sorted(process.checkpoint_ids()) == ["c1", "c2", "late"]
+
+
+def test_in_sync_mode_a_commit_that_was_not_acknowledged_gives_way_to_the_store_that_served():
+    """Found by the simulator: the retry found its first try beside the head, and was acknowledged without being in it."""
+    with Pair(mode="sync") as pair:
+        process = pair.process()
+        process.apply_all(*chain(1))
+        pair.down.add("secondary")
+        late = made("late", parent="c1", on_conflict="reject")
+        with pytest.raises(TransientStorageError):
+            process.apply(late)
+        assert pair.primary.checkpoint_ids() == ["late", "c1"]
+        pair.down.clear()
+        pair.down.add("primary")
+        process.until(lambda: process.state.roles.active == "secondary")
+        process.retry(made("s"))
+        pair.down.clear()
+        process.until(process.has_its_primary_back)
+        pair.settle(process)
+        assert_same(pair.primary, pair.secondary)
+        assert process.checkpoint_ids() == ["s", "c1"]
+        with pytest.raises(ConflictError):
+            process.retry(late)

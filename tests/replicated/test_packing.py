@@ -23,7 +23,7 @@ from clew.model.commit import (
 )
 from clew.model.config import ANY_USER
 from clew.model.records import AttachmentRecord, Basis, JournalEntry, MessageRecord, ValueRow
-from clew.storage.replicated.packing import pack, unpack
+from clew.storage.replicated.packing import Circumstances, circumstances, pack, unpack
 from clew.testing.build import NOON, checkpoint, commit, fork_of, message, row
 from clew.testing.contract.base import full_commit
 
@@ -158,7 +158,16 @@ def test_the_first_version_can_be_read_for_good(kind):
     made = commit(commit_id="id", user=ANY_USER, begin=Begin(incarnation="new", epoch=3), **FIRST_VERSION[kind])
     assert made.at == NOON
     assert unpack(entry(made, packed)) == made
-    assert pack(made) == packed
+    assert circumstances(entry(made, packed)) == Circumstances(term=0, lone=False)
+
+
+def test_an_entry_tells_its_term_and_whether_its_store_may_have_acknowledged_it_alone():
+    made = commit(commit_id="id", messages=[message("m")])
+    noted = entry(made, pack(made, term=7, lone=True))
+    assert circumstances(noted) == Circumstances(term=7, lone=True)
+    assert unpack(noted) == made
+    with pytest.raises(CorruptRecordError, match="damaged"):
+        circumstances(entry(made, b"\x01\xc1"))
 
 
 def test_an_entry_that_no_commit_can_be_is_damaged():

@@ -335,7 +335,10 @@ def holds(state: State, use: Use, now: float, settings: Settings) -> bool | None
     roles = state.roles
     if roles is None or roles.term != use.term:
         return False
-    fresh = is_confirmed if settings.strict and use.side == "primary" else is_fresh
+    if isinstance(known_answer(state, use.side), Silent):
+        return None
+    # What the secondary serves, it has to confirm as well.
+    fresh = is_confirmed if settings.strict or use.side == "secondary" else is_fresh
     return True if fresh(state, now, settings) else None
 
 

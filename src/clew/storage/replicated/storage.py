@@ -106,7 +106,13 @@ class ReplicatedStorage(StorageWrapper):
         patience = timeout + 3 * settings.settle
         self._steering = Steering(self._primary, self._secondary, settings, patience=patience, clock=clock)
         self._unbroken = unbroken
-        self._shipping = Shipping(self._primary, self._secondary, rebase=rebase, unbroken=unbroken)
+        self._shipping = Shipping(
+            self._primary,
+            self._secondary,
+            rebase=rebase,
+            unbroken=unbroken,
+            roles=self._steering.roles if mode == "sync" else None,
+        )
         self._syncing = Syncing(self._primary, self._secondary, self._shipping, clock) if mode == "sync" else None
         what = self._syncing.what if self._syncing is not None else None
         self._upkeep = Upkeep(self._steering, self._shipping, what=what, clock=clock)
@@ -229,7 +235,9 @@ class ReplicatedStorage(StorageWrapper):
             page = await store.checkpoints(asked)
             if page.checkpoints:
                 commit = replace(commit, fork=replace(fork, checkpoint_id=page.checkpoints[0].checkpoint_id))
-        return replace(commit, journal=pack(commit))
+        # The secondary acknowledges alone whenever it serves, the primary in async mode only.
+        lone = use.side == "secondary" or self._syncing is None
+        return replace(commit, journal=pack(commit, term=use.term, lone=lone))
 
     async def _room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full: nothing is dropped, so nothing more is taken."""
