@@ -337,7 +337,7 @@ def test_in_sync_mode_a_commit_that_was_not_acknowledged_gives_way_to_the_store_
         assert pair.primary.checkpoint_ids() == ["late", "c1"]
         pair.down.clear()
         pair.down.add("primary")
-        process.until(lambda: process.state.roles.active == "secondary")
+        process.until(lambda: process.status().failed_over)
         process.retry(made("s"))
         pair.down.clear()
         process.until(process.has_its_primary_back)
