@@ -222,7 +222,9 @@ class Worker:
         thread = step.thread
 
         async def put(entry: str) -> None:
-            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw):
+            # The default names the OS process, and so is another one each time.
+            holder = f"{self._process.name}:{entry}"
+            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw, holder=holder):
                 state = await self._checkpointer.aget_state(thread)
                 await asyncio.sleep(step.draw * 0.4)
                 log = [*(state["log"] if state else ()), item(entry)]
