@@ -81,6 +81,7 @@ class Server:
         if self.forgets and lost:
             kept = self._done[:-lost]
             self.store, self._done = MemoryStorage(), []
+            self.full = False
             for name, args, more in kept:
                 self.call(name, args, more)
 

@@ -40,9 +40,9 @@ class Notes:
         self.lines.append(Tried(self._now(), thread, number, kind, tuple(removes)))
         return number
 
-    def end(self, thread: str, number: int, error: str | None = None, *, at: float | None = None) -> None:
+    def end(self, thread: str, number: int, error: str | None = None) -> None:
         """Note that the attempt was acknowledged, or what was raised instead."""
-        self.lines.append(Ended(self._now() if at is None else at, thread, number, error))
+        self.lines.append(Ended(self._now(), thread, number, error))
 
     def look(self, begun: float, thread: str, view: View, entries: Iterable[Entry] | None, *, elsewhere: bool) -> None:
         """Note what a read that began at `begun` has found."""

@@ -36,6 +36,13 @@ class HomeRunner(LoopRunner):
         return True
 
 
+class SimulatedBackground(Background):
+    """A queue whose process may die with saves in it."""
+
+    def finish(self) -> None:
+        """The OS process that simulates it has nothing to wait for."""
+
+
 class SimulatedCheckpointer(clew.BaseCheckpointer):
     """A checkpointer without OS threads."""
 
@@ -44,7 +51,7 @@ class SimulatedCheckpointer(clew.BaseCheckpointer):
     ) -> Background | None:
         if durability == "sync":
             return None
-        return Background(HomeRunner(), max_saves=max_saves, max_bytes=max_bytes, tasks=self._tasks)
+        return SimulatedBackground(HomeRunner(), max_saves=max_saves, max_bytes=max_bytes, tasks=self._tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,6 +180,9 @@ class Worker:
         known = self._known(step.thread)
         target = f"fork-{self._notes.writer}-{step.number}"
         origins = [each for each in known.checkpoints if ("messages", self._entry(each)) not in known.doubtful]
+        if self._may_hide:
+            # The removal of its message may be hidden: then it is there in the fork.
+            origins = [each for each in origins if each in known.messages]
         for origin in _some(dict.fromkeys(origins), step.draw):
             config = {"thread_id": step.thread, "checkpoint_id": known.checkpoints[origin]}
             sure = {each for each in known.messages if each <= origin}
@@ -222,7 +225,9 @@ class Worker:
         thread = step.thread
 
         async def put(entry: str) -> None:
-            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw):
+            # The default names the OS process, and so is another one each time.
+            holder = f"{self._process.name}:{entry}"
+            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw, holder=holder):
                 state = await self._checkpointer.aget_state(thread)
                 await asyncio.sleep(step.draw * 0.4)
                 log = [*(state["log"] if state else ()), item(entry)]
@@ -244,7 +249,7 @@ class Worker:
         number = self._notes.attempt(thread, kind, removes)
         self._doubt(thread, kind, number, removes)
         self._trace.note(self._process.name, f"{kind} {number}{_named(removes)}: begins", thread)
-        begun = self._now()
+        accepted = list(self._pending.get(thread, ()))
         try:
             result = await call(f"{self._notes.writer}/{number}")
         except clew.ClewError as error:
@@ -260,7 +265,7 @@ class Worker:
         if put_off and self._put_off:
             self._pending.setdefault(thread, []).append(number)
         else:
-            self._settled(thread, begun)
+            self._settled(thread, accepted)
             self._notes.end(thread, number)
         self._believe(thread, kind, number, result)
         if kind != "thin":
@@ -307,10 +312,12 @@ class Worker:
 
     # What was put off
 
-    def _settled(self, thread: str, at: float) -> None:
-        """What was accepted of the thread is written, as a call that began at `at` has waited for it."""
-        for number in self._pending.pop(thread, ()):
-            self._notes.end(thread, number, at=at - 1e-9)
+    def _settled(self, thread: str, numbers: Sequence[int]) -> None:
+        """What was accepted of the thread is written: a call that began after that has waited for it."""
+        for number in numbers:
+            if number in self._pending.get(thread, ()):
+                self._pending[thread].remove(number)
+                self._notes.end(thread, number)
 
     def _give_up(self, thread: str) -> None:
         for number in self._pending.pop(thread, ()):
@@ -319,7 +326,7 @@ class Worker:
     def settle_all(self) -> None:
         """Note that everything that was accepted is written: the checkpointer was released without an error."""
         for thread in list(self._pending):
-            self._settled(thread, self._now())
+            self._settled(thread, list(self._pending[thread]))
 
     # Reading
 
@@ -340,7 +347,7 @@ class Worker:
     async def _look(self, thread: str, checkpointer: clew.BaseCheckpointer | None = None) -> None:
         """Read the thread, and note what was there; not if it could not be read."""
         fresh, checkpointer = checkpointer is not None, checkpointer or self._checkpointer
-        begun = self._now()
+        accepted = list(self._pending.get(thread, ())) if not fresh else []
         try:
             if not thread.startswith("talk-"):
                 await self._look_at_state(thread, checkpointer)
@@ -355,8 +362,7 @@ class Worker:
         except StrangeError as error:
             self._findings.add("strange", f"{thread}: {error}")
         else:
-            if not fresh:
-                self._settled(thread, begun)
+            self._settled(thread, accepted)
 
     async def _look_at_state(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
         before, begun = await _is_elsewhere(checkpointer), self._now()
@@ -368,11 +374,21 @@ class Worker:
 
     async def _look_at_messages(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
         before, begun = await _is_elsewhere(checkpointer), self._now()
+        accepted = list(self._pending.get(thread, ()))
         entries = message_entries(await checkpointer.alist_messages(thread, limit=None))
         elsewhere = before or await _is_elsewhere(checkpointer)
         self._must_live()
+        if checkpointer is self._checkpointer:
+            self._expect(thread, accepted, entries)
         self._notes.look(begun, thread, "messages", entries, elsewhere=elsewhere)
         self._trace.note(self._process.name, f"reads messages: {_shown(entries)}{' elsewhere' * elsewhere}", thread)
+
+    def _expect(self, thread: str, accepted: Sequence[int], entries: Sequence[Entry]) -> None:
+        """A process reads what it was told that it had saved, though that goes on in the background."""
+        known = self._known(thread)
+        for number in accepted:
+            if thread.startswith("talk-") and number in known.messages and self._entry(number) not in entries:
+                self._findings.add("stale", f"{thread}: its own {number}, accepted in the background, is not read")
 
     async def _look_at_description(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
         before, begun = await _is_elsewhere(checkpointer), self._now()
