@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from clew.errors import ClewError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
-from clew.model.queries import JournalQuery
+from clew.model.config import ANY_USER
+from clew.model.queries import JournalQuery, ValueQuery
 from clew.model.records import JournalEntry
 from clew.storage.copying import read_content, same_content, same_log
 from clew.storage.offload import may_block
@@ -135,7 +136,7 @@ class Shipping:
         batch: list[tuple[JournalEntry, Commit]] = []
         for entry in sorted(entries, key=lambda each: each.position):
             commit = shipped(entry)
-            if commit is None or (target is self._primary and await self._may_have_removed(entry)):
+            if commit is None or (entry.after is None and not await self._may_begin(source, target, entry)):
                 refused[entry.thread_id] = None
                 continue
             if commit.fork is None:
@@ -154,9 +155,18 @@ class Shipping:
         refused.update(await self._apply(source, target, batch, refused))
         return list(refused)
 
-    async def _may_have_removed(self, entry: JournalEntry) -> bool:
-        """Whether the primary has entries of a thread that begins with `entry`: no chain shows what they removed."""
-        return entry.after is None and bool(await waiting(self._primary, entry.thread_id, 1))
+    async def _may_begin(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
+        """Whether a thread may begin in `target` with `entry`, where no chain shows what has happened to it since.
+
+        Not if the primary has entries of its own, which may have removed something; nor if the thread was deleted in `source`
+        since, by a commit of the other store."""
+        if target is self._primary and await waiting(target, entry.thread_id, 1):
+            return False
+        if entry.incarnation is None:
+            return True
+        position = ValueQuery(thread_id=entry.thread_id, user=ANY_USER, ranges=())
+        basis = (await source.values(position)).basis
+        return basis is not None and basis.incarnation == entry.incarnation
 
     async def _apply(
         self,
@@ -216,17 +226,22 @@ class Shipping:
                 raise BusyError(f"thread {thread_id!r} is written to in the secondary")
 
     async def _copied_over(self, thread_id: str, to: Side) -> bool:
-        """Copy the thread of the store that serves over commits in the other one that were not acknowledged, in sync mode.
+        """In sync mode, copy the thread of the store that serves over commits in the other one that were not acknowledged.
 
-        Returns `False` if the roles that this process knows, and the terms of the entries, don't show that."""
-        roles = self._roles() if self._roles is not None else None
-        if roles is None or (to == "primary") != (roles.active == "secondary" or roles.closing):
+        Returns `False` if there may be some that were: in async mode, and what is left from it. Raises BusyError if the roles
+        that this process knows, or the terms of the entries, show that it comes too late."""
+        if self._roles is None:
             return False
         source, target = (self._secondary, self._primary) if to == "primary" else (self._primary, self._secondary)
         entries = await waiting(target, thread_id)
+        roles = self._roles()
+        if roles is None or (to == "primary") != (roles.active == "secondary" or roles.closing):
+            raise BusyError(f"thread {thread_id!r}: the stores have changed roles")
         notes = [circumstances(each) for each in entries]
-        if any(each.term >= roles.term or (each.lone and to == "primary") for each in notes):
+        if to == "primary" and any(each.lone for each in notes):
             return False
+        if any(each.term >= roles.term for each in notes):
+            raise BusyError(f"thread {thread_id!r}: the stores have changed roles")
         over = Removed(position=entries[-1].position if entries else -1)
         return await copy_thread(source, target, thread_id, self._unbroken, over=over)
 
