@@ -261,8 +261,9 @@ def message_records(rows: Iterable[Row]) -> list[MessageRecord]:
             run_id=unescaped_or_none(run_id),
             created_at=moment(created_at),
             data=data,
+            sequence=sequence,
         )
-        for message_id, text, tool_calls, run_id, created_at, data in rows
+        for message_id, text, tool_calls, run_id, created_at, data, sequence in rows
     ]
 
 

@@ -333,6 +333,7 @@ def read_message(stored: bytes) -> MessageRecord:
         run_id=run_id,
         created_at=created_at,
         data=reader.rest(),
+        sequence=_int(stored[7:11], "big"),
     )
 
 

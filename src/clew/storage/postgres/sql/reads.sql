@@ -96,7 +96,7 @@ WHERE a.thread_id = $1 AND EXISTS (
 ORDER BY a.namespace, a.checkpoint_id, a.key
 
 -- name: messages
-SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data FROM @schema.messages AS m
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM @schema.messages AS m
 WHERE m.thread_id = $1 AND EXISTS (
     SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
     AND @which
@@ -109,7 +109,7 @@ true
 m.message_id = $6 AND ($7::text IS NULL OR m.text LIKE $7)
 
 -- name: messages_found
-SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data FROM (
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM (
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position < @indexed_from AND text LIKE $6
     UNION ALL
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position >= @indexed_from AND text LIKE $6
