@@ -180,8 +180,8 @@ class Schema:
             await connection.execute(self.sql(self._functions), timeout=UNHURRIED)
         except asyncpg.InsufficientPrivilegeError as error:
             message = (
-                f"schema {self.name!r} lacks the functions of this Clew ({self.sql('commit_@code')}, …), or has others by their "
-                f"names, and this user may not make them: open it once as the user who owns it ({error})"
+                f"schema {self.name!r} lacks functions of this Clew ({self.sql('commit_@code')} and others), or they are not "
+                f"as they should be, and this user may not make them: open it once as the user who owns it ({error})"
             )
             raise StorageError(message, schema=self.name) from error
 
