@@ -271,7 +271,7 @@ async def functions(name: str) -> dict[str, tuple[object, ...]]:
         name,
     )
     assert len({row[0] for row in rows}) == len(rows)
-    return {str(function): rest for function, *rest in rows}
+    return {str(row[0]): row[1:] for row in rows}
 
 
 def code_of(name: str) -> str:
@@ -336,7 +336,7 @@ def test_older_and_newer_processes_leave_each_others_functions_alone(name, other
         with other_code():
             newer = await opened(name)
         there = await functions(name)
-        written = []
+        written: list[str] = []
         for turn in range(6):
             for storage in (older, newer):
                 written.append(f"m{len(written)}")
