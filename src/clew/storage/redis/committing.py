@@ -11,22 +11,6 @@ from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import Basis
-from clew.storage.checks import (
-    chain_moved,
-    epoch_moved,
-    fork_exists,
-    head_moved,
-    lease_moved,
-    not_the_owner,
-    origin_missing,
-    owner_stays,
-    parent_gone,
-    rows_differ,
-    source_missing,
-    thread_gone,
-    values_moved,
-    written_since,
-)
 from clew.storage.packing import bytes_text, micros, text_bytes, union
 from clew.storage.redis.calling import Argument
 from clew.storage.redis.layout import (
@@ -49,6 +33,7 @@ from clew.storage.redis.layout import (
     repacked_message,
     time_digits,
 )
+from clew.storage.rules import refusal
 
 
 def user_field(user: User) -> bytes:
@@ -233,37 +218,8 @@ def listing_of(answer: list[Any]) -> int:
 def _refusal(answer: list[Any], commit: Commit) -> ClewError:
     """The error for the rule that the script names, with what it found."""
     _, rule, named, number = answer
+    if rule == b"spaces":
+        message = f"thread {commit.thread_id!r} has no room for another namespace; use another thread"
+        return StorageError(message, thread_id=commit.thread_id)
     name = bytes_text(named[1:]) if named.startswith(b"+") else None
-    try:
-        match rule:
-            case b"owner":
-                return not_the_owner(commit.thread_id, commit.user)
-            case b"deleted":
-                return thread_gone(commit.thread_id)
-            case b"epoch":
-                return epoch_moved(commit, number)
-            case b"after":
-                return chain_moved(commit, name)
-            case b"as_of":
-                return written_since(commit, number)
-            case b"first":
-                return values_moved(commit, number)
-            case b"fence":
-                return lease_moved(commit, number if number != b"" else None)
-            case b"new_owner":
-                return owner_stays(commit)
-            case b"head":
-                return head_moved(commit, name)
-            case b"parent":
-                return parent_gone(commit, name)
-            case b"merge":
-                return rows_differ(commit.thread_id, commit.merge[number - 1])
-            case b"exists":
-                return fork_exists(commit.thread_id)
-            case b"source" if commit.fork is not None:
-                return source_missing(commit.fork)
-            case b"origin" if commit.fork is not None:
-                return origin_missing(commit.fork, commit.fork.checkpoint_id)
-    except ClewError as error:
-        return error
-    return StorageError(f"thread {commit.thread_id!r}: the commit was refused: {rule!r}", thread_id=commit.thread_id)
+    return refusal(commit, rule.decode(), name, None if number == b"" else number)
