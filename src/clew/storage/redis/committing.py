@@ -73,6 +73,9 @@ def read_source(answer: list[Any], commit: Commit, fork: ForkSource) -> Source:
     return Source(header, copy, arguments)
 
 
+_EMPTY: tuple[Argument, ...] = (b"",) * 6
+
+
 def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> list[Argument]:
     """The arguments of the commit script: 24 that rules.lua names, then those that deciding.lua reads one after the other."""
     basis, fence, removal, values, begin = commit.basis, commit.fence, commit.remove, commit.values, commit.begin
@@ -82,8 +85,8 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
         text_bytes(commit.commit_id),
         time_digits(commit.at),
         b"" if ttl is None else ttl,
-        *(_new_thread(begin) if basis is None or removal is not None else (b"", 0)),
-        0 if begin is None else begin.epoch,
+        *(_new_thread(begin) if basis is None or removal is not None else _EMPTY[:2]),
+        b"0" if begin is None else begin.epoch,
         b"" if basis is None else incarnation_field(basis.incarnation),
         b"" if basis is None else basis.epoch,
         b"" if commit.after is None else _optional_name(commit.after.commit_id),
@@ -92,8 +95,8 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
         parts,
         b"" if removal is None else b"t" if removal.thread else b"s" if removal.state else b"",
         b"" if removal is None or removal.as_of is None else removal.as_of,
-        *((b"", b"", b"") if values is None else (values.first, values.count, pack_row(values))),
-        *_made(commit, source),
+        *(_EMPTY[:3] if values is None else (values.first, values.count, pack_row(values))),
+        *(_EMPTY if commit.checkpoint is None and commit.fork is None else _made(commit, source)),
         *given,
     ]
 
@@ -103,15 +106,15 @@ def _made(commit: Commit, source: Source | None) -> tuple[Argument, ...]:
     `-`; if that field is empty, the commit makes no checkpoint."""
     if (new := commit.checkpoint) is not None:
         parent = b"^" if new.parent is HEAD else _optional_name(new.parent)
-        rejects = 1 if new.on_conflict == "reject" else 0
+        rejects = b"1" if new.on_conflict == "reject" else b"0"
         tail = checkpoint_tail(new, commit.at, own=commit.commit_id == new.checkpoint_id)
         size = len(new.metadata) + len(new.body)
         return text_bytes(new.namespace), text_bytes(new.checkpoint_id), parent, rejects, size, tail
     if (fork := commit.fork) is not None:
         copy = source.copy if source is not None else None
-        named = text_bytes(fork.namespace), text_bytes(fork.as_checkpoint_id), b"-", 0
+        named = text_bytes(fork.namespace), text_bytes(fork.as_checkpoint_id), b"-", b"0"
         return (*named, 0, b"") if copy is None else (*named, copy.size, copy.tail)
-    return b"", b"", b"", 0, 0, b""
+    return _EMPTY
 
 
 def _parts(commit: Commit, source: Source | None) -> tuple[bytes, list[Argument]]:

@@ -11,20 +11,16 @@ local function receipt_at(sequence)
   return RECEIPTS + sequence * RECEIPT + RECEIPT - 1
 end
 
-local function count_receipts()
-  return redis.call('ZCOUNT', KEYS[1], RECEIPTS, RECEIPTS + RECEIPTS_REGION - 1)
-end
-
 -- After commit number `sequence` has left receipts: takes out those of commits before the last ones, if there are too many.
 local function prune_receipts(sequence)
-  local most = RECEIPTS_KEPT + RECEIPTS_PRUNED
-  if count_receipts() <= most then return end
+  local most, stop = RECEIPTS_KEPT + RECEIPTS_PRUNED, RECEIPTS + RECEIPTS_REGION - 1
+  if redis.call('ZCOUNT', KEYS[1], RECEIPTS, stop) <= most then return end
   local last = sequence - RECEIPTS_KEPT
   redis.call('ZREMRANGEBYSCORE', KEYS[1], RECEIPTS, receipt_at(last))
   redis.call('ZREMRANGEBYSCORE', KEYS[1], OLD_RECENT, OLD_RECENT + last)
   redis.call('ZREMRANGEBYSCORE', KEYS[1], OLD_LASTING, OLD_LASTING + last)
   -- More than that were brought along: the oldest go.
-  local excess = count_receipts() - most
+  local excess = redis.call('ZCOUNT', KEYS[1], RECEIPTS, stop) - most
   if excess > 0 then
     local first = redis.call('ZCOUNT', KEYS[1], '-inf', string.format('(%.0f', RECEIPTS))
     redis.call('ZREMRANGEBYRANK', KEYS[1], first, first + excess - 1)
