@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clew.errors import ClewError
+from clew.ids import new_id
 from clew.model.commit import Applied, Commit
+from clew.model.config import ANY_USER
 from clew.storage.rules import RULES, Rule
-from clew.testing.build import checkpoint, commit, message
+from clew.testing.build import checkpoint, commit, message, row
 from clew.testing.contract.base import ContractPart
 from clew.testing.contract.cases import ANN, CASES, Case, Scene, new_scene
 from clew.testing.driver import DrivenStorage
@@ -54,7 +58,8 @@ class RuleContract(ContractPart):
             before = case.before(scene)
             scene.saw(before)
             asked = made(scene)
-            tail = commit("t", user=ANN, messages=[message(asked.commit_id)])
+            # It leaves the refused one refused, also when the whole call comes again.
+            tail = commit("t", user=ANN, messages=[message(asked.commit_id)], journal=before.journal)
             others = [commit(name, user=ANN, checkpoint=checkpoint(asked.commit_id)) for name in ("o", "p")]
             known = store.checkpoint_ids(asked.thread_id, namespace=None)
             outcomes = store.outcomes(others[0], before, asked, tail, others[1])
@@ -72,7 +77,8 @@ class RuleContract(ContractPart):
                 self._is_applied(asked, outcomes[2])
             page = store.values("t")
             assert page.basis is not None
-            scene.basis, scene.sequence, scene.last = page.basis, page.sequence, None
+            scene.basis, scene.sequence = page.basis, page.sequence
+            scene.last = None if tail.journal is None else tail.commit_id
 
     def _retried(self, scene: Scene, rule: Rule, case: Case) -> None:
         """The refused one again and again; then once more under its id, when it may be applied."""
@@ -99,9 +105,17 @@ class RuleContract(ContractPart):
         for again in (store.outcomes(asked), store.outcomes(asked, asked)):
             for each in again:
                 assert isinstance(each, Applied) and each.repeated, f"{each!r} came of {asked} again"
-        reopen(store)
-        (again_cold,) = store.outcomes(asked)
-        assert isinstance(again_cold, Applied) and again_cold.repeated
+        assert store.everything() == after
+        # The thread goes on, and the storage knows it as it is then.
+        page = store.page(asked.thread_id, limit=1)
+        commit_id, next_value = new_id(), page.basis.next_value if page.basis else 0
+        parts: dict[str, Any] = {"basis": page.basis, "values": row(next_value), "checkpoint": checkpoint(commit_id)}
+        store.apply(commit(asked.thread_id, commit_id=commit_id, user=ANY_USER, **parts))
+        after = store.everything()
+        for _ in range(2):
+            (outcome,) = store.outcomes(asked)
+            assert isinstance(outcome, Applied) and outcome.repeated, f"{outcome!r} came of {asked} again, later"
+            reopen(store)
         assert store.everything() == after
 
     def _is_refusal(self, rule: Rule, asked: Commit, outcome: Applied | ClewError) -> None:
