@@ -209,7 +209,7 @@ def test_forks_of_the_same_name_become_one_thread(pair):
     process = diverge(
         pair,
         [commit("f", fork=fork_of("t", as_checkpoint_id="p"))],
-        [commit("f", fork=fork_of("t", as_checkpoint_id="s"), messages=[message("new")])],
+        [commit("f", fork=fork_of("t", as_checkpoint_id="s")), commit("f", messages=[message("new")])],
         [full_commit()],
     )
     assert process.checkpoint_ids("f") == ["s", "p"]

@@ -17,8 +17,8 @@ from clew.errors import ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
-from clew.storage.checks import lease_held
 from clew.storage.finishing import finished
+from clew.storage.locking import lease_held
 from clew.storage.offload import pause
 from clew.storage.protocol import LONGEST_TTL
 

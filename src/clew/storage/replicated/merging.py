@@ -30,11 +30,11 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.checks import adds
 from clew.storage.copying import again, read_content
 from clew.storage.protocol import RESERVED, StaleBasisError, Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_commits, copy_thread, waiting, write_all
 from clew.storage.replicated.packing import COPY, unpack
+from clew.storage.rules import adds
 
 _log = logging.getLogger("clew.replication")
 _TRIES: Final = 20

@@ -1,0 +1,56 @@
+"""Receipts: the commits that a thread has applied, as many of the last ones as the protocol promises.
+
+A checkpoint that a commit added is that commit's receipt while it is there, so a usual commit writes no other. The
+table `receipts` has those that no checkpoint carries: of commits without a new checkpoint, of those whose checkpoint is
+gone, and those that came from another store. The writer counts a thread's rows and prunes whenever there are too many, so
+their number is bounded whatever the order of the commits.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from clew.model.commit import Commit
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
+from clew.storage.rules import made_checkpoint
+from clew.storage.sqlite.schema import named
+from clew.storage.sqlite.thread import Thread
+
+_WRITES, _READS = named("writes.sql"), named("reads.sql")
+
+
+def add_receipts(connection: sqlite3.Connection, thread: Thread, commit: Commit, *, replaced: bool) -> None:
+    """Remember `commit`, just applied, and the receipts that it brings, then prune. `replaced`: its checkpoint was there."""
+    # The oldest comes first. They count as the commits before this one, so that they are pruned in their order.
+    first = thread.sequence - len(commit.receipts)
+    for place, commit_id in enumerate(commit.receipts):
+        _add(connection, thread, commit_id, first + place)
+    if replaced or made_checkpoint(commit) is None:
+        _add(connection, thread, commit.commit_id, thread.sequence)
+    if thread.receipts > RECEIPTS_KEPT + RECEIPTS_PRUNED:
+        connection.execute(_WRITES["prune_receipts"], (thread.thread_no, RECEIPTS_KEPT))
+        thread.receipts = RECEIPTS_KEPT
+
+
+def keep_receipt(connection: sqlite3.Connection, thread: Thread, commit_id: str, sequence: int) -> None:
+    """Remember that `commit_id` was applied as commit number `sequence`, unless that was too long ago."""
+    if sequence > thread.sequence - RECEIPTS_KEPT:
+        _add(connection, thread, commit_id, sequence)
+
+
+def _add(connection: sqlite3.Connection, thread: Thread, commit_id: str, sequence: int) -> None:
+    key = (thread.thread_no, commit_id, sequence)
+    thread.receipts += connection.execute(_WRITES["add_receipt"], key).rowcount
+
+
+def keep_all_receipts(connection: sqlite3.Connection, thread: Thread) -> None:
+    """The same for all commits whose checkpoint is there."""
+    since = thread.sequence - RECEIPTS_KEPT
+    thread.receipts += connection.execute(_WRITES["keep_receipts"], (thread.thread_no, since)).rowcount
+
+
+def read_receipts(connection: sqlite3.Connection, thread_id: str) -> tuple[str, ...]:
+    """The receipts of a thread, the oldest first, without those of commits whose checkpoint has their own id."""
+    asked = {"thread": thread_id, "kept": RECEIPTS_KEPT, "limit": RECEIPTS_KEPT + RECEIPTS_PRUNED}
+    newest_first = dict.fromkeys(commit_id for commit_id, _ in connection.execute(_READS["receipts"], asked))
+    return tuple(reversed(newest_first))
