@@ -162,9 +162,9 @@ ORDER BY position LIMIT :limit
 SELECT count(*) FROM journal
 
 -- name: receipts
-SELECT receipts.commit_id, receipts.sequence FROM receipts JOIN threads USING (thread_no) WHERE thread_id = :thread
+SELECT commit_id, place FROM receipts JOIN threads USING (thread_no) WHERE thread_id = :thread
 UNION
-SELECT commit_id, checkpoints.sequence FROM checkpoints WHERE commit_id IS NOT NULL AND checkpoint_no IN (
+SELECT commit_id, sequence << 10 | 1023 FROM checkpoints WHERE commit_id IS NOT NULL AND checkpoint_no IN (
     SELECT checkpoint_no FROM recent_checkpoint_places AS place JOIN threads USING (thread_no)
     WHERE thread_id = :thread AND place.sequence > threads.sequence - :kept
     UNION ALL SELECT checkpoint_no FROM checkpoint_places AS place JOIN threads USING (thread_no)

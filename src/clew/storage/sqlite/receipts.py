@@ -21,12 +21,13 @@ _WRITES, _READS = named("writes.sql"), named("reads.sql")
 
 def add_receipts(connection: sqlite3.Connection, thread: Thread, commit: Commit, *, replaced: bool) -> None:
     """Remember `commit`, just applied, and the receipts that it brings, then prune. `replaced`: its checkpoint was there."""
-    # The oldest comes first. They count as the commits before this one, so that they are pruned in their order.
-    first = thread.sequence - len(commit.receipts)
-    for place, commit_id in enumerate(commit.receipts):
-        _add(connection, thread, commit_id, first + place)
+    own = place_of(thread.sequence)
+    # The oldest comes first, and what a thread keeps of them has room before the commit's own.
+    brought = commit.receipts[-RECEIPTS_KEPT - RECEIPTS_PRUNED :]
+    for place, commit_id in enumerate(brought, own - len(brought)):
+        _add(connection, thread, commit_id, place)
     if replaced or made_checkpoint(commit) is None:
-        _add(connection, thread, commit.commit_id, thread.sequence)
+        _add(connection, thread, commit.commit_id, own)
     if thread.receipts > RECEIPTS_KEPT + RECEIPTS_PRUNED:
         connection.execute(_WRITES["prune_receipts"], (thread.thread_no, RECEIPTS_KEPT))
         thread.receipts = RECEIPTS_KEPT
@@ -35,11 +36,16 @@ def add_receipts(connection: sqlite3.Connection, thread: Thread, commit: Commit,
 def keep_receipt(connection: sqlite3.Connection, thread: Thread, commit_id: str, sequence: int) -> None:
     """Remember that `commit_id` was applied as commit number `sequence`, unless that was too long ago."""
     if sequence > thread.sequence - RECEIPTS_KEPT:
-        _add(connection, thread, commit_id, sequence)
+        _add(connection, thread, commit_id, place_of(sequence))
 
 
-def _add(connection: sqlite3.Connection, thread: Thread, commit_id: str, sequence: int) -> None:
-    key = (thread.thread_no, commit_id, sequence)
+def place_of(sequence: int) -> int:
+    """The place of a commit's own receipt in the order of all; those that it brings come right before it."""
+    return sequence << 10 | 1023
+
+
+def _add(connection: sqlite3.Connection, thread: Thread, commit_id: str, place: int) -> None:
+    key = (thread.thread_no, commit_id, place)
     thread.receipts += connection.execute(_WRITES["add_receipt"], key).rowcount
 
 

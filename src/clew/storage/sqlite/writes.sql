@@ -117,8 +117,8 @@ SELECT count(*), coalesce(sum(length(metadata) + length(body)), 0) FROM checkpoi
     UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
 
 -- name: keep_receipts
-INSERT OR IGNORE INTO receipts (thread_no, commit_id, sequence)
-SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence FROM checkpoints WHERE checkpoint_no IN (
+INSERT OR IGNORE INTO receipts (thread_no, commit_id, place)
+SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence << 10 | 1023 FROM checkpoints WHERE checkpoint_no IN (
     SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1 AND sequence > ?2
     UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1 AND sequence > ?2
     UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '' AND sequence > ?2)
@@ -140,11 +140,11 @@ UNION ALL SELECT 1 FROM receipts WHERE thread_no = ?2 AND commit_id = ?1
 SELECT 1 FROM receipts WHERE thread_no = ? AND commit_id = ?
 
 -- name: add_receipt
-INSERT OR IGNORE INTO receipts (thread_no, commit_id, sequence) VALUES (?, ?, ?)
+INSERT OR IGNORE INTO receipts (thread_no, commit_id, place) VALUES (?, ?, ?)
 
 -- name: prune_receipts
 DELETE FROM receipts WHERE thread_no = ?1 AND commit_id IN (
-    SELECT commit_id FROM receipts WHERE thread_no = ?1 ORDER BY sequence DESC LIMIT -1 OFFSET ?2)
+    SELECT commit_id FROM receipts WHERE thread_no = ?1 ORDER BY place DESC LIMIT -1 OFFSET ?2)
 
 -- name: drop_receipts
 DELETE FROM receipts WHERE thread_no = ?
