@@ -92,6 +92,10 @@ bench: .venv/.dev ## run the benchmarks: Clew beside the raw drivers
 drill: .venv/.dev ## kill, pause and cut off real servers while processes write, and see that nothing is lost
 	@$(BIN)/python -m drill $(ARGS)
 
+.PHONY: mutants
+mutants: .venv/.dev ## break each rule of a commit, in each language it is written in, and see that a test notices
+	@$(BIN)/python -m mutants $(ARGS)
+
 .PHONY: bench-peers
 bench-peers: .venv/.dev $(PEERS:%=bench-with-%) ## run the benchmarks beside other frameworks' savers, in environments of their own
 	@$(BIN)/python -m bench.peers $(ARGS)
@@ -122,7 +126,7 @@ bench-with-%:
 .PHONY: clean
 clean: ## take away .venv and everything else that was made
 	rm -rf .venv .venv-agentflow .venv-bench-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find src tests bench drill -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench drill mutants -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.
 
