@@ -1,4 +1,4 @@
-"""How records become members of a thread's sorted set, and back. `lua/common.lua` has the same layout for the server."""
+"""How records become members of a thread's sorted set, and back. `lua/layout.lua` has the same layout for the server."""
 
 from __future__ import annotations
 

@@ -353,13 +353,17 @@ BEGIN
 
     IF in_checkpoint IS NOT NULL THEN
         bytes := bytes + octet_length(in_metadata) + octet_length(in_body);
-        SELECT octet_length(x.metadata) + octet_length(x.body) INTO counted_bytes FROM @schema.checkpoints AS x
+        SELECT octet_length(x.metadata) + octet_length(x.body) AS size, x.receipt, x.sequence INTO old
+        FROM @schema.checkpoints AS x
         WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace;
         replaced := FOUND;
         IF replaced THEN
-            bytes := bytes - counted_bytes;
+            bytes := bytes - old.size;
+            IF old.receipt AND in_commit <> in_checkpoint AND old.sequence > t.sequence - @receipts_kept THEN
+                INSERT INTO @schema.receipts VALUES (in_thread, in_checkpoint, old.sequence) ON CONFLICT DO NOTHING;
+            END IF;
             UPDATE @schema.checkpoints AS x SET created_at = in_at, step = in_step, size = in_size,
-                receipt = x.receipt OR in_commit = in_checkpoint, node_name = in_node, run_id = in_run, covers = in_covers,
+                receipt = (in_commit = in_checkpoint), node_name = in_node, run_id = in_run, covers = in_covers,
                 metadata = in_metadata, body = in_body
             WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace;
         ELSE

@@ -200,8 +200,9 @@ for _, each in ipairs(merged) do
   thread.state_size = thread.state_size + #each.text - ROW_HEAD
   add(VALUES + each.first, each.text)
 end
--- A checkpoint of the commit's id tells that it was applied. One that was there before tells the number of another commit.
-if commit_id ~= made_id or not made or existing then add(receipt_at(thread.sequence), 'r' .. commit_id) end
+-- A new checkpoint of the commit's id in the main namespace tells that it was applied. One that was there before has the number of
+-- another commit; those in other namespaces are found by commits with the same checkpoint only.
+if not made or commit_id ~= made_id or existing or namespace ~= '' then add(receipt_at(thread.sequence), 'r' .. commit_id) end
 local most = math.min(#brought, RECEIPTS_KEPT + RECEIPTS_PRUNED)
 for number = 1, most do
   add(receipt_at(thread.sequence) - 1 - most + number, 'r' .. brought[#brought - most + number])

@@ -1,8 +1,9 @@
--- Receipts of commits: how they lie in the thread's key, and how their number stays bounded.
+-- Receipts: the layout of the commits that a thread recognises if they come again, and the pruning that bounds their number.
 --
--- A receipt is 'r' and the commit's id, at RECEIPTS + RECEIPT times the number of the commit that left it, and the last place of those:
--- the places before it are for receipts that the commit brings along. A commit that made a checkpoint of its own id has
--- none, as long as that checkpoint is there. In the two old regions, a receipt lies at the number of its commit.
+-- A receipt is 'r' and a commit's id. Each commit of a thread has RECEIPT places, from RECEIPTS + RECEIPT * its number on: the last one
+-- is for its own receipt, those before it for the receipts that it brings along, in their order. A commit that made a checkpoint of
+-- its own id in the main namespace has no receipt as long as that checkpoint is there. Older versions wrote receipts into two
+-- other regions, at the number of the commit.
 local RECEIPTS, OLD_RECENT, OLD_LASTING = 123145302310912, 35184372088832, 52776558133248 -- 7, 2 and 3 times REGION
 local RECEIPTS_REGION, RECEIPT = 17592186044416, 512
 local RECEIPTS_KEPT, RECEIPTS_PRUNED = 256, 64 -- as in clew.storage.protocol

@@ -28,19 +28,18 @@ if header then
     number = call('ZSCORE', key, 'n' .. namespace)
     number = number and number - SPACES
   end
-  local known
-  if number then
-    base = CHECKPOINTS + number * SPACE
-    local scores = call('ZMSCORE', key, 'r' .. commit_id, 'c' .. number .. ':' .. made_id)
-    known = scores[1]
-    if scores[2] then
-      local record = call('ZRANGEBYSCORE', key, -scores[2], -scores[2])[1]
-      existing = read_checkpoint(record)
-      existing.record = record
-      known = known or (existing.own and commit_id == made_id)
-    end
-  else
-    known = call('ZSCORE', key, 'r' .. commit_id)
+  if number then base = CHECKPOINTS + number * SPACE end
+  local own = 'c0:' .. commit_id
+  local scores = call('ZMSCORE', key, 'r' .. commit_id, own, number and 'c' .. number .. ':' .. made_id or own)
+  local known = scores[1]
+  if scores[2] and not known then
+    known = read_checkpoint(call('ZRANGEBYSCORE', key, -scores[2], -scores[2])[1]).own
+  end
+  if number and scores[3] then
+    local record = call('ZRANGEBYSCORE', key, -scores[3], -scores[3])[1]
+    existing = read_checkpoint(record)
+    existing.record = record
+    known = known or (existing.own and commit_id == made_id)
   end
   if known then
     local listing = 0
