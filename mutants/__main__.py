@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,7 +21,7 @@ from rich.table import Table
 from clew.testing.servers import shared_postgres, shared_redis
 from mutants.hunting import Verdict, check, hunt
 from mutants.listing import MUTATIONS
-from mutants.mutation import Mutation, MutationError, Storage
+from mutants.mutation import Mutation, MutationError, Storage, copy_sources
 from mutants.targets import TARGETS
 
 
@@ -60,12 +62,14 @@ def _hunt_all(chosen: list[Mutation], console: Console, *, jobs: int, checked: b
     errors: list[str] = []
     columns = (TextColumn("mutants"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
+        tempfile.TemporaryDirectory(prefix="clew-mutants-") as place,
         Progress(*columns, console=console, transient=True) as progress,
         ThreadPoolExecutor(jobs) as pool,
     ):
+        base = copy_sources(Path(place))
         task = progress.add_task("", total=len(chosen) + len(storages) * checked)
-        checks = {pool.submit(check, storage): storage for storage in storages if checked}
-        hunts = {pool.submit(hunt, mutation): mutation for mutation in chosen}
+        checks = {pool.submit(check, storage, base): storage for storage in storages if checked}
+        hunts = {pool.submit(hunt, mutation, base): mutation for mutation in chosen}
         for done in as_completed([*checks, *hunts]):
             progress.advance(task)
             try:

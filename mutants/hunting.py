@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutants.mutation import ROOT, Mutation, MutationError, Storage, copy_sources
+from mutants.mutation import ROOT, Mutation, MutationError, Storage, mutate
 from mutants.targets import TARGETS, Stage
 
 TIME_LIMIT = 600.0
@@ -30,11 +30,14 @@ class Verdict:
     seconds: float
 
 
-def hunt(mutation: Mutation) -> Verdict:
-    """Run the tests of the mutation's storage on it. Raises MutationError if it breaks more than its rule."""
+def hunt(mutation: Mutation, base: Path) -> Verdict:
+    """Run the tests of the mutation's storage on it. Raises MutationError if it breaks more than its rule.
+
+    `base` is what `copy_sources` made.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clew-mutant-") as place:
-        sources = copy_sources(Path(place), mutation)
+        sources = mutate(base, Path(place), mutation)
         _probe(sources, mutation.storage, Path(place), f"{mutation.rule} in {mutation.file}")
         killed = None
         for stage in TARGETS[mutation.storage].stages(mutation.rule):
@@ -44,32 +47,31 @@ def hunt(mutation: Mutation) -> Verdict:
     return Verdict(mutation, killed, time.monotonic() - began)
 
 
-def check(storage: Storage) -> float:
-    """Run the tests of a storage on a copy without a mutation; the seconds. Raises MutationError if one fails."""
+def check(storage: Storage, base: Path) -> float:
+    """Run the tests of a storage on the copy without a mutation; the seconds. Raises MutationError if one fails."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clew-mutant-") as place:
-        sources = copy_sources(Path(place), None)
-        _probe(sources, storage, Path(place), f"{storage} without a mutation")
+        _probe(base, storage, Path(place), f"{storage} without a mutation")
         for stage in TARGETS[storage].stages(None):
-            if killed := _killed(sources, stage):
+            if killed := _killed(base, stage):
                 raise MutationError(f"{storage}: {killed} fails without a mutation; put that right first")
     return time.monotonic() - began
 
 
 def _probe(sources: Path, storage: Storage, place: Path, what: str) -> None:
-    code = f"import clew, sys; sys.exit(not clew.__file__.startswith({str(sources)!r}))"
-    if _run(sources, ["-c", code]).returncode:
-        raise MutationError("the copy of the sources is not the one that is imported")
     probed = _run(sources, ["-m", "mutants.probe", storage, str(place)])
     if probed.returncode:
         error = (probed.stderr.strip().splitlines() or ["no error"])[-1]
         raise MutationError(f"{what}: commits that the rules allow fail: {error}")
+    if not probed.stdout.startswith(str(sources)):
+        raise MutationError(f"{what}: not the copy of the sources was imported, but {probed.stdout.strip()}")
 
 
 def _killed(sources: Path, stage: Stage) -> str | None:
     """The test that fails, if one does. Raises MutationError if the tests can't be run."""
     chosen = ["-k", stage.chosen] if stage.chosen else []
-    options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "-rfE"]
+    # Plain assertions and few plugins: most of the time goes into starting, otherwise.
+    options = ["-q", "-x", "-p", "pytest_timeout", "-p", "no:cacheprovider", "--assert=plain", "--tb=line", "-rfE"]
     try:
         done = _run(sources, ["-m", "pytest", *options, *stage.tests, *chosen])
     except subprocess.TimeoutExpired:
@@ -86,7 +88,11 @@ def _killed(sources: Path, stage: Stage) -> str | None:
 
 
 def _run(sources: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +45,9 @@ class Mutation:
         """The file, below `src/`."""
         return f"clew/storage/{self.file}"
 
-    def mutated(self) -> str:
+    def mutated(self, sources: Path = SOURCES) -> str:
         """The text of the file with the mutation. Raises MutationError if `old` is not there exactly once."""
-        text = (SOURCES / self.path).read_text()
+        text = (sources / self.path).read_text()
         if (found := text.count(self.old)) != 1:
             raise MutationError(f"{self.rule} in {self.file}: {self.old!r} is there {found} times, not once")
         if self.old == self.new:
@@ -60,10 +61,20 @@ class Mutation:
         return mutated
 
 
-def copy_sources(directory: Path, mutation: Mutation | None) -> Path:
-    """Copy `src/` into `directory`, with the mutation if there is one; where the copy is."""
+def copy_sources(directory: Path) -> Path:
+    """Copy `src/` into `directory`, and compile it; where the copy is."""
     copy = directory / "src"
-    shutil.copytree(SOURCES, copy)
-    if mutation is not None:
-        (copy / mutation.path).write_text(mutation.mutated())
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(copy, quiet=2)
+    return copy
+
+
+def mutate(base: Path, directory: Path, mutation: Mutation) -> Path:
+    """Copy `base`, which `copy_sources` made, into `directory`, with the mutation; where the copy is."""
+    copy = directory / "src"
+    shutil.copytree(base, copy)
+    changed = copy / mutation.path
+    changed.write_text(mutation.mutated(base))
+    for compiled in changed.parent.glob(f"__pycache__/{changed.stem}.*"):
+        compiled.unlink()
     return copy

@@ -50,11 +50,13 @@ MUTATIONS = [
         "\n                    FROM c WHERE c.receipt AND",
         "\n                    FROM c WHERE false AND",
     ),
+    _sql("receipt", "commit", "IF old.receipt AND in_commit <> in_checkpoint AND", "IF false AND"),
+    _sql("receipt", "commit", "receipt = (in_commit = in_checkpoint),", "receipt = false,"),
     _sql(
-        "receipt",
+        "kept",
         "commit",
-        "receipt = x.receipt OR in_commit = in_checkpoint,",
-        "receipt = (in_commit = in_checkpoint),",
+        "old.sequence > t.sequence - @receipts_kept THEN",
+        "old.sequence > t.sequence - @receipts_kept + 1 THEN",
     ),
     _sql("receipt", "parts", "    DELETE FROM @schema.receipts WHERE thread_id = of_thread;\n", ""),
     _sql(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import clew
 from clew.model.commit import After, Removal
 from clew.model.config import ANY_USER
 from clew.storage.memory import MemoryStorage
@@ -69,6 +70,8 @@ def probe(store: DrivenStorage) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever started this sees from it that the right sources were imported.
+    sys.stdout.write(clew.__file__)
     chosen, place = sys.argv[1], Path(sys.argv[2])
     driven = DrivenStorage(lambda: make_storage(chosen, place))
     probe(driven)
