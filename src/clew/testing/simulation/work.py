@@ -201,11 +201,17 @@ class Worker:
                     self._notes.attempt(target, "attach", number=number)
                     tried[number] = _UNKNOWN
             error: str | None = None
+            accepted = list(self._pending.get(step.thread, ()))
             try:
                 await self._checkpointer.afork(config, target)
             except clew.ClewError as raised:
+                self._must_live()
                 error = self._told(target, raised)
-            self._must_live()
+                self._give_up(step.thread)
+            else:
+                self._must_live()
+                self._settled(step.thread, accepted)
+            self._trace.note(self._process.name, f"fork of {step.thread} at {origin}: {error or 'acknowledged'}", target)
             for number, doubt in tried.items():
                 self._notes.end(target, number, error or doubt)
 
@@ -317,11 +323,19 @@ class Worker:
         for number in numbers:
             if number in self._pending.get(thread, ()):
                 self._pending[thread].remove(number)
-                self._notes.end(thread, number)
+                # Before the end of the call that has waited for it.
+                self._notes.end(thread, number, early=1e-9)
 
     def _give_up(self, thread: str) -> None:
+        """One of those that were accepted failed, and those behind it were given up."""
+        known = self._known(thread)
         for number in self._pending.pop(thread, ()):
             self._notes.end(thread, number, _UNKNOWN)
+            for part, kept in (("messages", known.messages), ("checkpoints", known.checkpoints)):
+                if number in kept:
+                    del kept[number]  # type: ignore[attr-defined]
+                    known.doubtful.add((part, self._entry(number)))  # type: ignore[arg-type]
+            known.attachments.pop(number, None)
 
     def settle_all(self) -> None:
         """Note that everything that was accepted is written: the checkpointer was released without an error."""
@@ -357,7 +371,8 @@ class Worker:
                 await self._look_at_description(thread, checkpointer)
         except clew.ClewError as error:
             self._must_live()
-            self._told(thread, error)
+            told = self._told(thread, error)
+            self._trace.note(self._process.name, f"could not read: {told}: {error}", thread)
             self._give_up(thread)
         except StrangeError as error:
             self._findings.add("strange", f"{thread}: {error}")
