@@ -21,7 +21,7 @@ TroubleKind = Literal["kill", "stop", "jump", "crash", "pause", "fill", "cut", "
 """`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to a server; the others to the
 way from a client to a server."""
 
-SECONDS: Final = 12.0
+SECONDS: Final = 8.0
 """About how long a run takes, in virtual time, before everything is healed."""
 _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "own": {
@@ -101,7 +101,7 @@ class Plan:
 
 
 def make_plan(
-    seed: int, name: str, *, lanes: Sequence[Lane], removals: bool, servers: int, clients: int = 3, steps: int = 20
+    seed: int, name: str, *, lanes: Sequence[Lane], removals: bool, servers: int, clients: int = 3, steps: int = 16
 ) -> Plan:
     """The plan of a seed for the scenario `name`: so many `steps` in each lane of each client."""
     chance = Random(f"{seed} {name}")

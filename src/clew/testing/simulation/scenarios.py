@@ -101,7 +101,7 @@ def _replicated(mode: Literal["sync", "async"], links: Sequence[Storage], clock:
         rebase=rebase,
         unbroken=unbroken,
         mode=mode,
-        health_check_interval=0.5,
+        health_check_interval=0.75,
         failback_delay=1.0,
         timeout=1.0,
         clock=clock,

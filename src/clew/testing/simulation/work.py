@@ -142,9 +142,9 @@ class Worker:
     async def _thin(self, step: Step) -> None:
         """Clean up: what may go is what is not among the newest ones for sure."""
         known = self._known(step.thread)
-        doubtful = sum(part == "checkpoints" for part, _ in known.doubtful)
-        safe = sorted(known.checkpoints)[-max(1, _KEPT - doubtful) :]
-        going = [number for number in known.checkpoints if number not in safe]
+        doubtful = [number for part, (_, number) in sorted(known.doubtful) if part == "checkpoints"]
+        safe = sorted(known.checkpoints)[-max(1, _KEPT - len(doubtful)) :]
+        going = [number for number in known.checkpoints if number not in safe] + doubtful
         policy = clew.RetentionPolicy(max_history=_KEPT)
         await self._write(
             step.thread,
@@ -211,7 +211,9 @@ class Worker:
             else:
                 self._must_live()
                 self._settled(step.thread, accepted)
-            self._trace.note(self._process.name, f"fork of {step.thread} at {origin}: {error or 'acknowledged'}", target)
+            self._trace.note(
+                self._process.name, f"fork of {step.thread} at {origin}: {error or 'acknowledged'}", target
+            )
             for number, doubt in tried.items():
                 self._notes.end(target, number, error or doubt)
 
@@ -233,9 +235,9 @@ class Worker:
         async def put(entry: str) -> None:
             # The default names the OS process, and so is another one each time.
             holder = f"{self._process.name}:{entry}"
-            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw, holder=holder):
+            async with self._checkpointer.alease(thread, ttl=1.5, wait=0.5 * step.draw, holder=holder):
                 state = await self._checkpointer.aget_state(thread)
-                await asyncio.sleep(step.draw * 0.4)
+                await asyncio.sleep(step.draw * 0.1)
                 log = [*(state["log"] if state else ()), item(entry)]
                 await self._checkpointer.aput_checkpoint(
                     thread, {"log": log}, messages=[message(entry)], metadata={"entry": entry}
@@ -330,12 +332,18 @@ class Worker:
         """One of those that were accepted failed, and those behind it were given up."""
         known = self._known(thread)
         for number in self._pending.pop(thread, ()):
-            self._notes.end(thread, number, _UNKNOWN)
+            if self._process.alive:
+                self._notes.end(thread, number, _UNKNOWN)
             for part, kept in (("messages", known.messages), ("checkpoints", known.checkpoints)):
                 if number in kept:
-                    del kept[number]  # type: ignore[attr-defined]
+                    del kept[number]
                     known.doubtful.add((part, self._entry(number)))  # type: ignore[arg-type]
             known.attachments.pop(number, None)
+
+    def give_up_all(self) -> None:
+        """The process has died with what it had accepted."""
+        for thread in list(self._pending):
+            self._give_up(thread)
 
     def settle_all(self) -> None:
         """Note that everything that was accepted is written: the checkpointer was released without an error."""
