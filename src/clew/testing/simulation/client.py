@@ -103,5 +103,5 @@ class Client:
         while self._at[lane] < len(steps):
             step = steps[self._at[lane]]
             self._at[lane] += 1
-            await asyncio.sleep(step.pause)
+            await asyncio.sleep(max(0.0, step.at - self._world.loop.time()))
             await worker.perform(step)
