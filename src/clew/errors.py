@@ -22,7 +22,10 @@ never leave a storage: they are the `__cause__` of one of these.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+_SHOWN: Final = 60
+"""How many characters of a value a message shows."""
 
 
 class ClewError(Exception):
@@ -45,6 +48,19 @@ class ClewError(Exception):
 
 def _rebuild(cls: type[ClewError], args: tuple[Any, ...], facts: dict[str, Any]) -> ClewError:
     return cls(*args, **facts)
+
+
+def shown(value: object) -> str:
+    """`value` as messages show it: its `repr`, cut to 60 characters. Works for any object."""
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python refuses to spell out integers of thousands of digits.
+        text = f"an {type(value).__name__} of {value.bit_length()} bits" if isinstance(value, int) else ""
+    except Exception:  # A repr of somebody else's class may raise anything, and is not what the message is about.
+        text = ""
+    text = text or f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 class ConfigError(ClewError, ValueError):

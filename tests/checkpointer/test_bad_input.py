@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import clew
+import clew.testing
 from clew import Message, ThreadInfo
 from tests.checkpointer.support import python, text
 
@@ -380,3 +381,87 @@ def test_a_hostile_state_of_equal_parts_takes_no_longer_than_its_size():
         checkpointer.put_state("t", state)
     assert checkpointer.get_state("t") == state
     assert time.monotonic() - began < 20
+
+
+HUGE = 10**5000
+"""An integer that Python refuses to spell out."""
+HUGE_CALLS: dict[str, Any] = {
+    "thread_id": lambda c: c.get_state({"thread_id": HUGE}),
+    "user_id": lambda c: c.get_state({"thread_id": "t", "user_id": HUGE}),
+    "checkpoint_id": lambda c: c.get_state({"thread_id": "t", "checkpoint_id": HUGE}),
+    "checkpoint_ns": lambda c: c.get_state({"thread_id": "t", "checkpoint_ns": HUGE}),
+    "run_id": lambda c: c.put_state({"thread_id": "t", "run_id": HUGE}, {}),
+    "step": lambda c: c.put_checkpoint("t", {}, step=HUGE),
+    "node_name": lambda c: c.put_checkpoint("t", {}, node_name=HUGE),
+    "on_conflict": lambda c: c.put_checkpoint("t", {}, on_conflict=HUGE),
+    "new_id": lambda c: c.put_checkpoint("t", {}, new_id=HUGE),
+    "remove_messages": lambda c: c.put_checkpoint("t", {}, remove_messages=[HUGE]),
+    "limit": lambda c: c.list_checkpoints("t", limit=HUGE),
+    "before": lambda c: c.list_checkpoints("t", before=HUGE),
+    "history": lambda c: c.get_history("t", limit=HUGE),
+    "offset": lambda c: c.list_messages("t", offset=HUGE),
+    "message": lambda c: c.get_message("t", HUGE),
+    "fork": lambda c: c.fork("t", HUGE),
+    "copy": lambda c: c.copy_thread("t", HUGE),
+    "runs": lambda c: c.delete_runs([HUGE]),
+    "tags": lambda c: c.put_thread("t", {"tags": [HUGE]}),
+    "warm": lambda c: c.warm("u", limit=HUGE),
+    "erase": lambda c: c.erase_user(HUGE),
+    "stats": lambda c: c.stats(user_id=HUGE),
+    "lease": lambda c: c.lease("t", ttl=HUGE),
+    "max_age": lambda c: clew.RetentionPolicy(max_age=HUGE),
+    "retry_for": lambda c: clew.connect("memory://", retry_for=-HUGE),
+    "timeout": lambda c: clew.connect("memory://", secondary="memory://", timeout=-HUGE),
+}
+
+
+@pytest.mark.parametrize("name", HUGE_CALLS)
+def test_an_integer_of_thousands_of_digits_is_refused_like_any_other_value(checkpointer, name):
+    with pytest.raises(clew.ClewError):
+        HUGE_CALLS[name](checkpointer)
+
+
+def test_arguments_of_the_wrong_kind_are_refused_with_their_names(checkpointer):
+    checkpointer.put_state("t", {"a": 1})
+    wrong: dict[str, Any] = {
+        "known": lambda: checkpointer.get_checkpoint("t", known="x"),
+        "remove": lambda: checkpointer.update_state("t", remove=None),
+        "run ids": lambda: checkpointer.delete_runs(5),
+    }
+    for name, call in wrong.items():
+        with pytest.raises(clew.ConfigError, match=name):
+            call()
+
+
+def test_a_lease_on_the_last_day_of_the_calendar_is_refused():
+    clock = clew.testing.FakeClock(datetime(9999, 12, 31, tzinfo=timezone(timedelta())))
+    with clew.connect("memory://", clock=clock) as memory, pytest.raises(clew.ConfigError, match="9999"):
+        memory.lease("t").__enter__()
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a%00b.db", "redis://[/x", "postgresql://[/x", "memory://[", "sqlite://[/x"])
+def test_a_url_that_cannot_be_read_is_refused_at_once(url):
+    with pytest.raises(clew.ConfigError):
+        clew.connect(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:hunter#2@h",
+        "redis://u:hunter/2@h",
+        "rediss://u:hunter?2@h",
+        "redis://u:hunter2@h:port",
+        "redis+cluster://u:hunter#2@h",
+        "redis+sentinel://u:hunter#2@h/x",
+        "unix://u:hunter#2@/x",
+        "postgresql://u:hunter#2@h/db",
+        "postgresql://u:hunter/2@h/db",
+        "sqlite://u:hunter2@h/x",
+        "host=db password=hunter2",
+    ],
+)
+def test_no_password_is_in_the_error_of_a_bad_url(url):
+    with pytest.raises(clew.ConfigError) as error, clew.connect(url, retry_for=0) as memory:
+        memory.get_state("t")
+    assert "hunter" not in str(error.value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -232,3 +234,51 @@ def test_a_file_that_may_not_grow_keeps_everything_acknowledged(sqlite):
     assert checkpointer.get_state("t")["n"] == int(saved) + 1
     assert checkpointer.size("t") == int(saved) + 2
     assert checkpointer.verify().ok
+
+
+def test_a_new_file_and_its_log_are_for_their_user_only(tmp_path):
+    path = tmp_path / "agent.db"
+    with umask(0o022), clew.connect(f"sqlite:///{path}") as memory:
+        memory.put_state("t", {"a": 1})
+        modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    assert modes["agent.db"] == 0o600
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_file_that_is_there_keeps_its_permissions(tmp_path):
+    path = tmp_path / "agent.db"
+    path.touch(0o640)
+    path.chmod(0o640)
+    with clew.connect(f"sqlite:///{path}") as memory:
+        memory.put_state("t", {"a": 1})
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_file_that_goes_away_under_a_running_process_is_noticed(tmp_path, how):
+    path = tmp_path / "agent.db"
+    memory = clew.connect(f"sqlite:///{path}")
+    memory.put_state("t", {"a": 1})
+    memory.get_state("t")
+    path.rename(tmp_path / "elsewhere.db")
+    if how == "replaced":
+        with clew.connect(f"sqlite:///{path}") as other:
+            other.put_state("other", {"b": 1})
+    for call in (
+        lambda: memory.put_state("t", {"a": 2}),
+        lambda: memory.get_state("t"),
+        lambda: memory.list_threads({}),
+    ):
+        with pytest.raises(clew.StorageError, match="deleted or replaced"):
+            call()
+    assert path.exists() == (how == "replaced")
+    memory.release()

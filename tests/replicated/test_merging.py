@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from clew.errors import ThreadDeletedError
+from clew.errors import ConflictError, ThreadDeletedError, TransientStorageError
 from clew.model.commit import Removal
 from clew.storage.protocol import StaleBasisError
 from clew.testing.build import attachment, checkpoint, commit, deletion, fields, fork_of, later, message, row
@@ -102,6 +102,62 @@ def test_a_removed_message_does_not_come_back_though_the_primary_has_an_older_tr
     gone = commit(commit_id="gone", remove=Removal(messages=("b",)))
     process = diverge(pair, [said("b"), gone], [said("a"), said("b"), gone, said("c")], [full_commit()])
     assert process.message_ids() == ["m1", "a", "c"]
+
+
+def removal(name, **what):
+    return commit(commit_id=name, remove=Removal(**what))
+
+
+def test_what_the_primary_removed_alone_is_not_brought_back_by_the_secondary(pair):
+    """Found by the simulator: a process that reached only the primary removed what only the secondary had yet."""
+    late = [attachment("s", "k"), attachment("c1", "k2")]
+    process = diverge(
+        pair,
+        [removal("gone", messages=("a",), checkpoints=(("", "s"),))],
+        [said("a"), said("b"), made("s"), commit(attachments=late)],
+        [full_commit()],
+    )
+    assert process.message_ids() == ["m1", "b"]
+    assert process.checkpoint_ids() == ["c1"]
+    assert [found.key for found in process.attachments("c1")] == ["k", "k2"]
+    assert process.attachments("s") == []
+
+
+def test_what_was_removed_from_a_thread_that_only_the_secondary_has_stays_removed(pair):
+    process = diverge(
+        pair,
+        [removal("gone", messages=("a",), checkpoints=(("", "s"),))],
+        [full_commit(), said("a"), said("b"), made("s")],
+    )
+    assert process.message_ids() == ["m1", "b"]
+    assert process.checkpoint_ids() == ["c1"]
+
+
+def test_a_thread_that_was_deleted_where_it_was_not_yet_stays_deleted(pair):
+    process = diverge(pair, [replace(deletion(), at=later(9))], [full_commit(), said("a")])
+    assert process.threads() == []
+
+
+def test_a_thread_that_began_after_a_deletion_of_its_name_stays(pair):
+    process = diverge(pair, [deletion()], [full_commit(at=later(9))])
+    assert process.message_ids() == ["m1"]
+
+
+def test_a_retry_of_a_removal_that_reached_both_stores_removes_in_both(pair):
+    """The primary had the removal before the secondary's addition came: it is not applied again, but it counts."""
+    gone = removal("gone", messages=("a",))
+    process = diverge(pair, [gone], [said("a"), gone, said("b")], [full_commit()])
+    assert process.message_ids() == ["m1", "b"]
+
+
+def test_of_two_descriptions_the_later_one_stays(pair):
+    process = diverge(
+        pair,
+        [commit(thread=fields("primary"), at=later(5))],
+        [commit(thread=fields("secondary"), at=later(3))],
+        [full_commit()],
+    )
+    assert process.known().text == "primary"
 
 
 def test_what_came_to_the_secondary_late_moves_nothing_in_the_primary(pair):
@@ -209,11 +265,21 @@ def test_forks_of_the_same_name_become_one_thread(pair):
     process = diverge(
         pair,
         [commit("f", fork=fork_of("t", as_checkpoint_id="p"))],
-        [commit("f", fork=fork_of("t", as_checkpoint_id="s"), messages=[message("new")])],
+        [commit("f", fork=fork_of("t", as_checkpoint_id="s")), commit("f", messages=[message("new")])],
         [full_commit()],
     )
     assert process.checkpoint_ids("f") == ["s", "p"]
     assert process.message_ids("f") == ["m1", "new"]
+
+
+def test_a_copy_recognises_what_its_source_had_applied(pair):
+    """Found by the drill: a retry on a copy was applied again, and brought back what had been removed since."""
+    again, removed = said("a"), removal("gone", messages=("a",))
+    process = diverge(pair, [said("p")], [again, removed], [full_commit()])
+    for store in (pair.primary, pair.secondary):
+        assert store.outcomes(again, removed)[0].repeated, "the copy forgot a commit"
+        assert store.message_ids() == ["m1", "p"]
+    assert process.message_ids() == ["m1", "p"]
 
 
 def test_removals_in_the_secondary_are_done_in_the_primary(pair):
@@ -257,3 +323,26 @@ def test_what_a_fenced_writer_left_in_the_secondary_is_taken_over(pair):
     pair.settle(process)
     assert_same(pair.primary, pair.secondary)
     assert sorted(process.checkpoint_ids()) == ["c1", "c2", "late"]
+
+
+def test_in_sync_mode_a_commit_that_was_not_acknowledged_gives_way_to_the_store_that_served():
+    """Found by the simulator: the retry found its first try beside the head, and was acknowledged without being in it."""
+    with Pair(mode="sync") as pair:
+        process = pair.process()
+        process.apply_all(*chain(1))
+        pair.down.add("secondary")
+        late = made("late", parent="c1", on_conflict="reject")
+        with pytest.raises(TransientStorageError):
+            process.apply(late)
+        assert pair.primary.checkpoint_ids() == ["late", "c1"]
+        pair.down.clear()
+        pair.down.add("primary")
+        process.until(lambda: process.status().failed_over)
+        process.retry(made("s"))
+        pair.down.clear()
+        process.until(process.has_its_primary_back)
+        pair.settle(process)
+        assert_same(pair.primary, pair.secondary)
+        assert process.checkpoint_ids() == ["s", "c1"]
+        with pytest.raises(ConflictError):
+            process.retry(late)

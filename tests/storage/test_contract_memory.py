@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import settings
 
 from clew.model.commit import Commit
-from clew.model.records import CheckpointRecord
 from clew.storage.memory import MemoryStorage
-from clew.storage.memory.decisions import overlapping
+from clew.storage.memory.facts import overlapping
 from clew.storage.memory.thread import Log, Thread, size_of
+from clew.storage.rules import Decision
 from clew.testing import StorageContract
 from clew.testing.machine import CI, storage_machine
 
@@ -21,10 +21,11 @@ class CopyingStorage(MemoryStorage):
 
     capabilities = replace(MemoryStorage.capabilities, name="copying", shares_forks=False)
 
-    def _new_thread(self, commit: Commit, source: tuple[Thread, CheckpointRecord] | None) -> Thread:
-        thread = super()._new_thread(commit, source)
-        if source:
-            thread.rows = overlapping(thread.rows, source[1].covers)
+    def _new_thread(self, commit: Commit, decided: Decision[Thread]) -> Thread:
+        thread = super()._new_thread(commit, decided)
+        if decided.origin and commit.fork:
+            source, checkpoint_id = decided.origin
+            thread.rows = overlapping(thread.rows, source.namespaces[commit.fork.namespace][checkpoint_id].covers)
             thread.size += sum(map(size_of, thread.rows))
             thread.log = Log()
         return thread

@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from clew.errors import ConfigError, LeaseError
+from clew.errors import ConfigError, LeaseError, shown
 from clew.model.config import ANY_USER
 from clew.model.reports import CleanupReport
 from clew.model.retention import RetentionPolicy
@@ -52,7 +52,7 @@ class AutoCleanup:
             raise ConfigError("AutoCleanup needs a policy: its own, or the checkpointer's (retention=)")
         if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not 0 < interval <= LONGEST_TTL:
             raise ConfigError(
-                f"the interval must be a number of seconds, more than 0 and at most {LONGEST_TTL:,}; got {interval!r:.60}"
+                f"the interval must be a number of seconds, more than 0 and at most {LONGEST_TTL:,}; got {shown(interval)}"
             )
         self._checkpointer = checkpointer
         self._policy = policy

@@ -19,7 +19,7 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.index import IndexCache, ThreadIndex
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
-from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientStorageError
+from clew.errors import ClewError, ConfigError, ThreadDeletedError, TransientStorageError, shown
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, Address, User
 from clew.model.message import folded
@@ -68,7 +68,7 @@ class Core:
         if state_type is not None:
             if not callable(state_type):
                 raise ConfigError(
-                    f"state_type must be the class of your states, not {state_type!r:.60}; leave it out for dicts"
+                    f"state_type must be the class of your states, not {shown(state_type)}; leave it out for dicts"
                 )
             registry.register(state_type)
         for name, bound in (
@@ -81,7 +81,7 @@ class Core:
             ("max_background_bytes", max_background_bytes),
         ):
             if isinstance(bound, bool) or not isinstance(bound, (int, float)) or bound < 0:
-                raise ConfigError(f"{name} must be a number, 0 or more; got {bound!r:.60}")
+                raise ConfigError(f"{name} must be a number, 0 or more; got {shown(bound)}")
         if retention is not None and not isinstance(retention, RetentionPolicy):
             raise ConfigError(f"retention must be a clew.RetentionPolicy, not {type(retention).__name__}")
         self._auto_cleanup: AutoCleanup | None = None
@@ -105,7 +105,7 @@ class Core:
 
     def _made_background(self, durability: Durability, max_saves: int, max_bytes: int) -> Background | None:
         if durability not in ("sync", "background"):
-            raise ConfigError(f'durability must be "sync" or "background", not {durability!r:.60}')
+            raise ConfigError(f'durability must be "sync" or "background", not {shown(durability)}')
         if durability == "sync":
             return None
         runner = self._runner if isinstance(self._runner, LoopRunner) else LoopRunner()
@@ -310,7 +310,7 @@ def same_log(known: Basis, now: Basis) -> bool:
 def checked_limit(limit: int | None, name: str = "limit") -> int | None:
     """`limit` if it can be one: a count, or `None` for no limit."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit <= MAX_LIMIT):
-        raise ConfigError(f"{name} must be from 0 to {MAX_LIMIT:,}, or None for all; got {limit!r:.60}")
+        raise ConfigError(f"{name} must be from 0 to {MAX_LIMIT:,}, or None for all; got {shown(limit)}")
     return limit
 
 

@@ -11,7 +11,7 @@ from clew.checkpointer.core import checked_limit
 from clew.checkpointer.later import Later
 from clew.checkpointer.records import checkpoint_info
 from clew.codec.rows import OpenRows
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.model.checkpoint import CheckpointInfo
 from clew.model.config import Address, checked_text
 from clew.model.queries import CheckpointQuery, Detail
@@ -40,7 +40,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         if self.where is not None and not isinstance(self.where, Mapping):
             raise ConfigError(f"where must be a mapping of metadata, not {type(self.where).__name__}")
         if self.namespaces not in ("own", "all"):
-            raise ConfigError(f'namespaces must be "own" or "all", not {self.namespaces!r:.60}')
+            raise ConfigError(f'namespaces must be "own" or "all", not {shown(self.namespaces)}')
 
     def matches(self, info: CheckpointInfo) -> bool:
         return all(info.metadata.get(name) == value for name, value in (self.where or {}).items())

@@ -9,20 +9,23 @@ import socket
 import threading
 from collections.abc import Coroutine
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from clew.checkpointer.core import Core
-from clew.errors import ClewError, ConfigError, LeaseError
+from clew.errors import ClewError, ConfigError, LeaseError, shown
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.records import LeaseRecord
-from clew.storage.checks import lease_held
 from clew.storage.finishing import finished
+from clew.storage.locking import lease_held
 from clew.storage.offload import pause
 from clew.storage.protocol import LONGEST_TTL
 
 _log = logging.getLogger("clew")
+_LAST_MOMENT: Final = datetime.max.replace(tzinfo=UTC) - timedelta(seconds=2 * LONGEST_TTL)
+"""After this moment, the end of a lease may be a date that Python can't express."""
 _held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
 
 
@@ -43,11 +46,11 @@ class Lease:
     def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
         for name, seconds in (("ttl", ttl), ("wait", wait)):
             if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
-                raise ConfigError(f"{name} must be a number of seconds; got {seconds!r:.60}")
+                raise ConfigError(f"{name} must be a number of seconds; got {shown(seconds)}")
         if not 0 < ttl <= LONGEST_TTL:
             raise ConfigError(
-                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {ttl!r}; it is renewed while it "
-                "is held, so it may be short: it is how long others wait for a holder that died"
+                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {shown(ttl)}; it is renewed "
+                "while it is held, so it may be short: it is how long others wait for a holder that died"
             )
         self._core = core
         self._address = address
@@ -142,6 +145,9 @@ class Lease:
 
     async def _ask(self, ttl: float) -> LeaseRecord:
         core, address = self._core, self._address
+        now = core._clock.now()
+        if now > _LAST_MOMENT:
+            raise ConfigError(f"the clock says {now:%Y-%m-%d}: no lease can end after the year 9999; set the clock")
         return await core._try(
             lambda: core._storage.lease(
                 address.thread_id, address.user, holder=self.holder, now=core._clock.now(), ttl=ttl

@@ -13,7 +13,7 @@ from clew.checkpointer.sweeping import Sweeping, address_of
 from clew.codec.index import ThreadIndex
 from clew.codec.rows import OpenRows
 from clew.codec.state import Encoded
-from clew.errors import ConfigError, ConflictError, CorruptRecordError
+from clew.errors import ConfigError, ConflictError, CorruptRecordError, shown
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
 from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, user_of
@@ -63,8 +63,8 @@ class OperationMethods(Sweeping):
 
         Their attachments and the values that only they needed go too. Messages and threads stay.
         """
-        if isinstance(run_ids, str):
-            raise ConfigError("adelete_runs takes a list of run ids, not one")
+        if isinstance(run_ids, str) or not isinstance(run_ids, Iterable):
+            raise ConfigError(f"adelete_runs takes a list of run ids, not {shown(run_ids)}")
         runs = [checked_text("run_id", run_id) for run_id in run_ids]
         if not runs:
             return 0

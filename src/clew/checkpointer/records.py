@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from clew.codec.state import StateCodec
-from clew.errors import ConfigError, CorruptRecordError
+from clew.errors import ConfigError, CorruptRecordError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
 from clew.model.config import checked_text
 from clew.model.message import Message, folded
@@ -98,7 +98,7 @@ def _check_message(message: Message, name: str) -> None:
     for field, kinds, wanted in _MESSAGE_FIELDS:
         value = getattr(message, field)
         if not isinstance(value, kinds):
-            raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {value!r:.60}")
+            raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {shown(value)}")
     if message.created_at.utcoffset() is None:
         raise ConfigError(f"{name}.created_at has no time zone; datetime.now(UTC) has one")
     try:
@@ -148,7 +148,7 @@ def thread_data(codec: StateCodec, info: ThreadInfo, retention: Mapping[str, Any
     if info.thread_name is not None and not isinstance(info.thread_name, str):
         raise ConfigError(f"thread_name must be text, not {type(info.thread_name).__name__}")
     if isinstance(info.tags, str) or not all(isinstance(tag, str) for tag in info.tags):
-        raise ConfigError(f"tags must be a list of texts; got {info.tags!r:.60}")
+        raise ConfigError(f"tags must be a list of texts; got {shown(info.tags)}")
     if not isinstance(info.metadata, Mapping):
         raise ConfigError(f"metadata must be a mapping, not {type(info.metadata).__name__}")
     described = {"thread_name": info.thread_name, "tags": list(info.tags), "metadata": dict(info.metadata)}

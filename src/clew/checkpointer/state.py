@@ -14,7 +14,7 @@ from clew.checkpointer.core import STALE_ATTEMPTS, too_busy
 from clew.checkpointer.finding import Finding, Namespaces, Wanted
 from clew.checkpointer.records import message_records
 from clew.checkpointer.saving import NOT_LOADED, OldViewError, Saved, damaged
-from clew.errors import ConfigError, ConflictError, CorruptRecordError
+from clew.errors import ConfigError, ConflictError, CorruptRecordError, shown
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import Address, Config, checked_text, read_config
@@ -68,7 +68,7 @@ class StateMethods(Finding):
         changes = {
             "set": _checked_changes(set, "set"),
             "append": {name: _checked_items(each, name) for name, each in _checked_changes(append, "append").items()},
-            "remove": [remove] if isinstance(remove, str) else list(remove),
+            "remove": [remove] if isinstance(remove, str) else _checked_list(remove, "remove", "names of fields"),
         }
         new = self._described_checkpoint(
             address,
@@ -136,6 +136,8 @@ class StateMethods(Finding):
         If it is still `known`, which was saved or loaded before (by its id and `version`), the state is `clew.NOT_LOADED`.
         """
         address = read_config(config)
+        if known is not None and not isinstance(known, Checkpoint):
+            raise ConfigError(f"known must be a Checkpoint that was saved or loaded, not {type(known).__name__}")
         loaded = await self._load(address, known)
         if loaded is None:
             return None
@@ -253,20 +255,26 @@ class StateMethods(Finding):
 
 def _checked_choice(on_conflict: OnConflict) -> OnConflict:
     if on_conflict not in ("branch", "reject"):
-        raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        raise ConfigError(f'on_conflict must be "branch" or "reject", not {shown(on_conflict)}')
     return on_conflict
+
+
+def _checked_list(values: Iterable[Any], name: str, what: str) -> list[Any]:
+    if not isinstance(values, Iterable):
+        raise ConfigError(f"{name} must be a list of {what}, not {type(values).__name__}")
+    return list(values)
 
 
 def _checked(value: Any, kind: type, name: str) -> Any:
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise ConfigError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}: {value!r:.60}")
+        raise ConfigError(f"{name} must be {kind.__name__} or None, not {type(value).__name__}: {shown(value)}")
     return value
 
 
 def _checked_step(step: int | None) -> int | None:
     _checked(step, int, "step")
     if step is not None and not -(1 << 63) <= step < 1 << 63:
-        raise ConfigError(f"step must fit into 64 bits; got {step!r:.60}")
+        raise ConfigError(f"step must fit into 64 bits; got {shown(step)}")
     return step
 
 

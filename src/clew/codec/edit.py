@@ -26,7 +26,7 @@ from clew.codec.nodes import (
     split_items,
 )
 from clew.codec.packing import Packer
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.model.records import Range
 
 NO_ENTRIES: Final = Entries(DICT, {})
@@ -80,7 +80,7 @@ class Edit:
 
     def _key(self, name: Any) -> bytes:
         if not isinstance(name, str):
-            raise ConfigError(f"the fields of a state are named by text, not {type(name).__name__}: {name!r:.60}")
+            raise ConfigError(f"the fields of a state are named by text, not {type(name).__name__}: {shown(name)}")
         return self._packer.pack(name)
 
     def _appended(self, name: str, part: Part | None, added: Iterable[Any]) -> Part:

@@ -22,7 +22,7 @@ from clew.codec.nodes import ARRAY, DICT, MAP, Container, header
 from clew.codec.registry import Record, Registry
 from clew.codec.stack import with_room
 from clew.codec.tags import SCALAR_BYTES, SCALARS, Tag, time_extension
-from clew.errors import ClewError, ConfigError, CorruptRecordError, UnsupportedTypeError
+from clew.errors import ClewError, ConfigError, CorruptRecordError, UnsupportedTypeError, shown
 
 T = TypeVar("T")
 MAX_DEPTH = 200
@@ -220,7 +220,7 @@ class Packer:
             }
         pairs: list[Any] = []
         for key, value in obj.items():
-            pairs.append(self._lower(key, (*path, f" key {key!r:.40}"), above))
+            pairs.append(self._lower(key, (*path, f" key {shown(key)}"), above))
             pairs.append(self._lower(value, (*path, _step(key)), above))
         return ormsgpack.Ext(Tag.ORDERED_DICT if ordered else Tag.PAIRS, self._packed(pairs))
 
@@ -305,7 +305,7 @@ def _lowered_time(value: time, path: _Path) -> ormsgpack.Ext:
 def _step(key: Any) -> str:
     if key == BEYOND:
         return ""
-    return f".{key}" if type(key) is str and key.isidentifier() else f"[{key!r:.40}]"
+    return f".{key}" if type(key) is str and key.isidentifier() else f"[{shown(key)}]"
 
 
 def _spelled(path: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from clew.checkpointer.core import CACHE_TTL, MAX_CACHED_THREADS
 from clew.clock import SYSTEM_CLOCK
 from clew.codec.frame import intact
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.factory.drivers import redis_storage
 from clew.factory.options import own_query, split_query
 from clew.storage.cached import CachedStorage
@@ -53,7 +53,7 @@ def with_cache(
     `options` are the checkpointer's; `store` says where `cold` is; `prefix` is that of a cold storage in Redis.
     """
     if isinstance(cache_timeout, bool) or not isinstance(cache_timeout, (int, float)) or not cache_timeout > 0:
-        raise ConfigError(f"cache_timeout must be a number of seconds, more than 0; got {cache_timeout!r:.60}")
+        raise ConfigError(f"cache_timeout must be a number of seconds, more than 0; got {shown(cache_timeout)}")
     given = [each for each in (cache, client, pool) if each is not None]
     if not given:
         return cold
@@ -61,14 +61,14 @@ def with_cache(
         raise ConfigError("there is one cache: name it by one of cache=, redis_url=, redis= and redis_pool=")
     ttl, max_threads = options.get("cache_ttl", CACHE_TTL), options.get("max_cached_threads", MAX_CACHED_THREADS)
     if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not ttl > 0:
-        raise ConfigError(f"cache_ttl must be more than 0 seconds for a cache; got {ttl!r:.60}")
+        raise ConfigError(f"cache_ttl must be more than 0 seconds for a cache; got {shown(ttl)}")
     if isinstance(max_threads, bool) or not isinstance(max_threads, int) or max_threads < 1:
-        raise ConfigError(f"max_cached_threads must be 1 or more for a cache; got {max_threads!r:.60}")
+        raise ConfigError(f"max_cached_threads must be 1 or more for a cache; got {shown(max_threads)}")
     forgets = True
     if cache is None:
         hot: Storage = _of_client(client, pool, ttl, prefix_for(store))
     elif not isinstance(cache, str) or "://" not in cache:
-        raise ConfigError(f"cache takes a URL, redis://… or memory://; got {cache!r:.60}")
+        raise ConfigError(f"cache takes a URL, redis://… or memory://; got {shown(cache)}")
     elif cache.partition("://")[0].lower() == "memory":
         if cache.rstrip("/") != "memory:" or own_query(cache):
             raise ConfigError("the cache memory:// takes no options in its URL: see cache_ttl and max_cached_threads")

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.factory.caching import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
 from clew.factory.encrypting import with_encryption
@@ -238,7 +238,7 @@ class RedisCheckpointer(BaseCheckpointer):
     ) -> None:
         for name, seconds in (("lock_timeout", lock_timeout), ("lock_expiry", lock_expiry)):
             if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
-                raise ConfigError(f"{name} must be a number of seconds; got {seconds!r:.60}")
+                raise ConfigError(f"{name} must be a number of seconds; got {shown(seconds)}")
         if not lock:
             return super().__init__(storage, clock=clock, **options)
         if lock_expiry == 0:

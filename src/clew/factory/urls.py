@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
 from clew.factory.encrypting import encryption_of_environment
 from clew.factory.options import own_query, split_query
@@ -40,10 +40,17 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
         raise ConfigError(f"connect takes a URL such as {DEFAULT_URL!r}, not {type(url).__name__}")
     scheme, separator, _ = url.partition("://")
     if not separator:
-        raise ConfigError(f"{url!r} is not a URL; for a file write sqlite:///{url}")
+        if "=" in url:
+            # libpq's way to write it may have a password in it.
+            raise ConfigError("this is not a URL; of 'host=db dbname=app user=agent' make postgresql://agent@db/app")
+        raise ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{url[:60]}")
     opener = _SCHEMES.get(scheme.lower())
     if opener is None:
-        raise ConfigError(f"no storage is called {scheme!r}; there are {', '.join(sorted(_SCHEMES))}")
+        raise ConfigError(f"no storage is called {shown(scheme)}; there are {', '.join(sorted(_SCHEMES))}")
+    try:
+        urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"the {scheme} URL can't be read: {error}") from error
     try:
         return opener(url, options)
     except TypeError as error:
@@ -64,11 +71,13 @@ def _sqlite(url: str, options: dict[str, Any]) -> BaseCheckpointer:
     # sqlite:///relative.db and sqlite:////absolute.db, as SQLAlchemy writes them.
     parts = urlsplit(url)
     if "#" in url:
-        raise ConfigError(f"{url!r} has a '#', which would end the name of the file: write %23")
+        raise ConfigError(f"{_public(url)!r} has a '#', which would end the name of the file: write %23")
     path = unquote(parts.path[1:])
+    if "\0" in path:
+        raise ConfigError(f"{shown(url)} has a NUL character (%00) in the name of the file")
     if parts.netloc or not path or path == ":memory:":
         raise ConfigError(
-            f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db (and memory:// for memory)"
+            f"{_public(url)!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db; for memory, memory://"
         )
     return SQLiteCheckpointer(path, **own_query(url), **options)
 

@@ -105,7 +105,7 @@ class Commit(Struct, frozen=True, kw_only=True):
 
     A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `after`, `fence`,
     then `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages`, `thread`.
-    `clew.storage.protocol` says what each step promises. `begin`, `after`, `journal` and `receipts` (ids of commits that count as
+    `clew.storage.rules` says what may forbid it. `begin`, `after`, `journal` and `receipts` (ids of commits that count as
     applied from now on) are for copies of a store in another.
 
     Not everything goes together: a fork brings nothing else but a description, and a merge of rows only goes with a removal.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 
 
 class AnyUser(enum.Enum):
@@ -22,6 +22,9 @@ class AnyUser(enum.Enum):
 
 ANY_USER: Final = AnyUser.ANY_USER
 """Acts for everybody: for tools and maintenance, never for a request of a user."""
+
+_USER_BITS: Final = 128
+"""How many bits a user id that is a number may have: those of a UUID."""
 
 User = str | None | AnyUser
 Config = Mapping[str, Any]
@@ -73,6 +76,8 @@ def user_of(user_id: object) -> User:
     if user_id is None or isinstance(user_id, AnyUser):
         return user_id
     if isinstance(user_id, int) and not isinstance(user_id, bool):
+        if user_id.bit_length() > _USER_BITS:
+            raise ConfigError(f"config['user_id'] must have at most {_USER_BITS} bits: {shown(user_id)}")
         return str(user_id)
     return _text("user_id", user_id)
 
@@ -88,7 +93,7 @@ def _text(name: str, value: object) -> str:
 def checked_text(name: str, value: object) -> str:
     """`value` if it can be an id: text that is not empty and that every storage can write. `name` is for the error."""
     if not isinstance(value, str):
-        raise ConfigError(f"{name} must be text, not {type(value).__name__}: {value!r:.60}")
+        raise ConfigError(f"{name} must be text, not {type(value).__name__}: {shown(value)}")
     if not value:
         raise ConfigError(f"{name} is empty")
     if not value.isascii():

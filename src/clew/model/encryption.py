@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 
 KEY_SIZE: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
@@ -36,9 +36,9 @@ class Encryption:
         if self.current is None:
             object.__setattr__(self, "current", next(iter(read)))
         elif self.current not in read:
-            raise ConfigError(f"current={self.current!r:.60} is none of the keys {', '.join(read)}")
+            raise ConfigError(f"current={shown(self.current)} is none of the keys {', '.join(read)}")
         if self.plain not in ("refuse", "read"):
-            raise ConfigError(f'plain must be "refuse" or "read", not {self.plain!r:.60}')
+            raise ConfigError(f'plain must be "refuse" or "read", not {shown(self.plain)}')
 
     def __repr__(self) -> str:
         return f"Encryption(keys={list(self.keys)}, current={self.current!r}, plain={self.plain!r})"

@@ -111,8 +111,8 @@ class JournalQuery(Struct, frozen=True, kw_only=True):
 class JournalPage(Struct, frozen=True, kw_only=True):
     """Entries, and how many the whole journal has, whatever was asked for.
 
-    `receipts` are the ids of the thread's commits that the store recognises, oldest first; those whose checkpoint of the same id
-    is there may be missing."""
+    `receipts` are the ids of the thread's commits that the store recognises, oldest first; those whose checkpoint of the
+    same id is there may be missing."""
 
     entries: tuple[JournalEntry, ...] = ()
     count: int = 0

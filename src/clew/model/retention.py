@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.model.plain import Plain
 
 
@@ -34,7 +34,7 @@ class RetentionPolicy(Plain):
         for name, kind in (("max_age", timedelta), ("max_history", int), ("keep_every", int), ("max_bytes", int)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-                raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}: {value!r:.60}")
+                raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}: {shown(value)}")
         if self.max_age is None and self.max_history is None and self.max_bytes is None:
             raise ConfigError(
                 "a RetentionPolicy needs max_age, max_history or max_bytes; without them it would keep everything"

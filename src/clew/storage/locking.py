@@ -11,7 +11,6 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import ClewError, LeaseError, PermissionDeniedError
 from clew.model.commit import Applied, Commit
 from clew.model.records import LeaseRecord
-from clew.storage.checks import lease_held
 from clew.storage.finishing import finished
 from clew.storage.offload import pause
 from clew.storage.protocol import Storage
@@ -73,3 +72,15 @@ class LockingStorage(StorageWrapper):
         return await finished(
             self.inner.lease(commit.thread_id, commit.user, holder=holder, now=self._clock.now(), ttl=ttl)
         )
+
+
+def lease_held(record: LeaseRecord, *, advice: str) -> LeaseError:
+    """The error for whoever waited in vain for a thread's turn."""
+    return LeaseError(
+        f"thread {record.thread_id!r} is held by {record.holder} since {record.since:%H:%M:%S} "
+        f"until {record.expires_at:%H:%M:%S} UTC unless renewed; try later, or {advice}",
+        thread_id=record.thread_id,
+        holder=record.holder,
+        since=record.since,
+        expires_at=record.expires_at,
+    )

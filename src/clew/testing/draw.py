@@ -20,6 +20,8 @@ USERS: list[User] = [None, "ann", "bob", ANY_USER]
 NAMESPACES = ["", "sub"]
 CHECKPOINTS = ["c0", "c1", "c2", "é"]
 MESSAGES = ["m0", "m1", "m2", "m3"]
+COMMITS = ["one", "two"]
+"""Ids of commits that are given again, or said to have been applied elsewhere."""
 HOLDERS = ["me", "you"]
 RUNS = [None, "r0", "r1"]
 TEXTS = ["", "hello", "Hello World", "100%_sure", "東京都 Straße", "nul\0inside", "a"]

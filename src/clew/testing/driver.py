@@ -186,6 +186,10 @@ class DrivenStorage:
     def journal(self, **query: Any) -> list[JournalEntry]:
         return list(self.run(self.storage.journal(JournalQuery(**query))).entries)
 
+    def receipts(self, thread_id: str = "t") -> list[str]:
+        asked = JournalQuery(thread_id=thread_id, limit=1, receipts=True)
+        return list(self.run(self.storage.journal(asked)).receipts)
+
     def journal_count(self) -> int:
         return self.run(self.storage.journal(JournalQuery(limit=1))).count
 

@@ -20,12 +20,13 @@ from clew.errors import ClewError, ConflictError
 from clew.ids import new_id
 from clew.model.commit import After, Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER
-from clew.model.records import Basis, LeaseRecord, MessageRecord
+from clew.model.records import Basis, LeaseRecord
 from clew.storage.protocol import StaleBasisError, Storage
 from clew.testing.build import commit, fields, fork_of, later
 from clew.testing.comparing import ALL, ComparedStorages, by_thread
 from clew.testing.draw import (
     CHECKPOINTS,
+    COMMITS,
     HOLDERS,
     NAMESPACES,
     THREADS,
@@ -93,9 +94,13 @@ class StorageMachine(ComparedStorages):
         new = data.draw(value_rows(next_value), label="values")
         head = replace(data.draw(new_checkpoints(covers_within([*page.rows, new]))), on_conflict="branch")
         messages = data.draw(message_lists, label="messages")
-        user = self.owner(thread_id)
-        made = commit(thread_id, user=user, at=later(at), values=new, checkpoint=head, messages=messages)
-        self.apply(self.noted(data, made))
+        user, commit_id = self.owner(thread_id), new_id()
+        if data.draw(st.booleans(), label="own"):
+            # As most commits are: of an id that is the checkpoint's too, and of a writer that knows the thread.
+            head = replace(head, checkpoint_id=commit_id)
+        basis = data.draw(st.sampled_from([None, self.model.values(thread_id).basis]), label="basis")
+        parts: dict[str, Any] = {"basis": basis, "values": new, "checkpoint": head, "messages": messages}
+        self.apply(self.noted(data, commit(thread_id, commit_id=commit_id, user=user, at=later(at), **parts)))
 
     @rule(data=st.data(), at=seconds)
     def write(self, data: st.DataObject, at: float) -> None:
@@ -128,7 +133,12 @@ class StorageMachine(ComparedStorages):
         return self.noted(data, whole)
 
     def noted(self, data: st.DataObject, made: Commit) -> Commit:
-        """`made`, now and then for the journal, after another commit or as the beginning of a copy."""
+        """`made`, now and then for the journal, after another commit, or as part of a copy."""
+        if not made.fork and not made.merge:
+            receipts = data.draw(some([()], st.lists(st.sampled_from(COMMITS), max_size=2)), label="receipts")
+            made = replace(made, receipts=tuple(receipts))
+        if made.checkpoint is None or made.checkpoint.checkpoint_id != made.commit_id:
+            made = replace(made, commit_id=data.draw(some([made.commit_id], COMMITS), label="id"))
         if not self.real.capabilities.journals:
             return made
         afters = [After(None), After(self.last_commits.get(made.thread_id))]
@@ -147,8 +157,8 @@ class StorageMachine(ComparedStorages):
         return found.user_id if found else None
 
     @precondition(lambda self: self.model.threads())
-    @rule(data=st.data(), at=seconds, messages=message_lists)
-    def fork(self, data: st.DataObject, at: float, messages: list[MessageRecord]) -> None:
+    @rule(data=st.data(), at=seconds)
+    def fork(self, data: st.DataObject, at: float) -> None:
         there = self.model.thread_ids()
         absent = [name for name in THREADS if name not in there]
         known = [
@@ -163,7 +173,8 @@ class StorageMachine(ComparedStorages):
         copy = data.draw(st.sampled_from(CHECKPOINTS), label="as")
         fork = fork_of(source, checkpoint_id, namespace=namespace, as_checkpoint_id=copy)
         user = data.draw(some([self.owner(source)], USERS), label="user")
-        self.apply(self.noted(data, commit(thread_id, user=user, at=later(at), fork=fork, messages=messages)))
+        described = data.draw(some([None], field_sets([user if isinstance(user, str) else self.owner(source)])))
+        self.apply(self.noted(data, commit(thread_id, user=user, at=later(at), fork=fork, thread=described)))
 
     @precondition(lambda self: self.model.threads())
     @rule(data=st.data(), at=seconds)

@@ -24,13 +24,13 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
-from clew.storage.checks import owner_of_new
 from clew.storage.copying import read_content
 from clew.storage.encrypted.cipher import Cipher
 from clew.storage.encrypted.lineage import Lineage, Origin
 from clew.storage.encrypted.sealing import Opener, Sealer
 from clew.storage.encrypted.states import SealedStates
 from clew.storage.protocol import RESERVED, Storage
+from clew.storage.rules import owner_of_new
 from clew.storage.wrapper import SharedStates, StorageWrapper
 
 FIRST_PAGE, LARGEST_PAGE = 500, 8_000

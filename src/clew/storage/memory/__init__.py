@@ -1,8 +1,8 @@
 """Threads in the memory of this process: the reference that every other storage is compared with.
 
-`storage` applies commits and answers queries, `decisions` says beforehand what a commit may do, `thread` does it. A
-commit is decided whole before anything is changed, so one that fails leaves no trace. What is stored are the frozen
-records themselves; dicts keep the order of insertion (a replaced entry keeps its place), which is the order that
+`storage` applies commits and answers queries, `facts` tells the rules what is there, `thread` does what they let
+through. A commit is decided whole before anything is changed, so one that fails leaves no trace. What is stored are the
+frozen records themselves; dicts keep the order of insertion (a replaced entry keeps its place), which is the order that
 checkpoints and messages have. The cost of a commit does not grow with the thread's history, except where it merges or
 drops values, forks, or clears.
 """

@@ -38,25 +38,10 @@ from clew.model.records import (
     MessageRecord,
     ThreadRecord,
 )
-from clew.storage.checks import (
-    adds,
-    check_after,
-    check_as_of,
-    check_basis,
-    check_fence,
-    check_first,
-    check_new_owner,
-    check_owner,
-    fork_exists,
-    is_open_to,
-    next_in_chain,
-    origin_missing,
-    owner_of_new,
-    source_missing,
-)
-from clew.storage.memory.decisions import overlapping, parent_of_new, rows_after_merge, rows_after_removal
+from clew.storage.memory.facts import MemoryFacts, overlapping
 from clew.storage.memory.thread import Thread, info, size_of
 from clew.storage.protocol import Capabilities
+from clew.storage.rules import Decision, adds, check_owner, decide, is_open_to, next_in_chain
 
 
 class MemoryStorage:
@@ -72,6 +57,7 @@ class MemoryStorage:
         self._journaled = 0
         self._created = 0
         self._token = 0
+        self._facts = MemoryFacts(self._threads, self._leases)
 
     async def setup(self) -> None:
         """Nothing to make ready."""
@@ -96,65 +82,35 @@ class MemoryStorage:
             return error
 
     def _apply(self, commit: Commit) -> Applied:
-        existing = self._threads.get(commit.thread_id)
-        if existing:
-            check_owner(existing.thread_id, existing.owner, commit.user)
-            if existing.has_applied(commit):
-                return existing.outcome(commit, repeated=True)
-        removal = commit.remove or Removal()
-        kept = None if removal.thread else existing
-        check_basis(existing.basis if existing else None, commit)
-        check_after(commit, existing.chain if existing else None)
-        check_as_of(commit, kept.sequence if kept else 0)
-        if commit.fork is None:
-            check_first(commit, kept.next_value if kept else 0)
-        last = self._leases.get(commit.thread_id)
-        check_fence(commit, last.token if last else None)
+        decided = decide(commit, self._facts)
+        existing, kept = decided.existing, decided.kept
+        if decided.repeated and existing:
+            return existing.outcome(commit, repeated=True)
+        # Everything is decided: from here on nothing fails.
         if kept is None and not adds(commit):
             self._note(commit, existing, existing)
             return Applied(basis=None, removed=self._delete(existing))
-        source = self._fork_source(commit, kept)
-        thread = kept or self._new_thread(commit, source)
-        rows = rows_after_removal(thread, removal) if kept else thread.rows
-        new_rows = [commit.values] if commit.values else []
-        merged = rows_after_merge(thread, rows + new_rows, commit.merge) if commit.merge else None
-        parent_id = parent_of_new(thread, commit)
-        check_new_owner(thread.owner, commit)
-        # Everything is decided: from here on nothing fails.
-        removed = thread.remove(removal, rows) if kept else self._delete(existing)
-        if source:
-            source[0].log.forks.append(thread.log)
+        thread = kept or self._new_thread(commit, decided)
+        if kept:
+            removed = kept.remove(commit.remove or Removal(), decided.dropped)
+        else:
+            removed = self._delete(existing)
+        if decided.origin:
+            decided.origin[0].log.forks.append(thread.log)
         thread.sequence += 1
         thread.updated_at = max(thread.updated_at, commit.at)
         if commit.values:
             thread.append(commit.values)
-        if merged is not None:
-            thread.replace_rows(merged)
-        thread.add(commit, parent_id)
+        if commit.merge:
+            thread.merge(commit.merge, decided.replaced)
+        thread.add(commit, decided.parent)
         thread.remember(commit)
         self._note(commit, existing, thread)
-        thread.chain = next_in_chain(commit)
+        thread.last_in_chain = next_in_chain(commit)
         self._threads[commit.thread_id] = thread
         return thread.outcome(commit, removed=removed)
 
-    def _fork_source(self, commit: Commit, kept: Thread | None) -> tuple[Thread, CheckpointRecord] | None:
-        """The thread and the checkpoint that `commit` forks from, if it does."""
-        fork = commit.fork
-        if fork is None:
-            return None
-        if kept:
-            raise fork_exists(commit.thread_id)
-        source = self._visible(fork.thread_id, commit.user)
-        if source is None:
-            raise source_missing(fork)
-        lineage = source.namespaces.get(fork.namespace, {})
-        checkpoint_id = next(reversed(lineage), None) if fork.checkpoint_id is None else fork.checkpoint_id
-        if checkpoint_id is None or checkpoint_id not in lineage:
-            raise origin_missing(fork, checkpoint_id)
-        check_first(commit, source.next_value)
-        return source, lineage[checkpoint_id]
-
-    def _new_thread(self, commit: Commit, source: tuple[Thread, CheckpointRecord] | None) -> Thread:
+    def _new_thread(self, commit: Commit, decided: Decision[Thread]) -> Thread:
         """A thread that is not in the store yet: an empty one, or the copy that `commit` forks."""
         self._created += 1
         begin = commit.begin or Begin(incarnation=new_id())
@@ -162,13 +118,15 @@ class MemoryStorage:
             thread_id=commit.thread_id,
             incarnation=begin.incarnation,
             epoch=begin.epoch,
-            owner=owner_of_new(commit, source[0].owner if source else None),
+            owner=decided.owner,
             ordinal=self._created,
             created_at=commit.at,
             updated_at=commit.at,
         )
-        if source and commit.fork:
-            thread.copy(*source, commit.fork.as_checkpoint_id)
+        if decided.origin and commit.fork:
+            source, checkpoint_id = decided.origin
+            origin = source.namespaces[commit.fork.namespace][checkpoint_id]
+            thread.copy(source, origin, commit.fork.as_checkpoint_id)
         return thread
 
     def _note(self, commit: Commit, found: Thread | None, left: Thread | None) -> None:
@@ -180,7 +138,7 @@ class MemoryStorage:
             position=self._journaled,
             thread_id=commit.thread_id,
             commit_id=commit.commit_id,
-            after=found.chain if found else None,
+            after=found.last_in_chain if found else None,
             incarnation=left.incarnation if left else None,
             at=commit.at,
             data=commit.journal,

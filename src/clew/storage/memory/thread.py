@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
-from clew.storage.checks import made_checkpoint
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
+from clew.storage.rules import StoredRow, made_checkpoint
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class Thread:
     updated_at: datetime
     incarnation: str
     sequence: int = 0
-    chain: str | None = None
+    last_in_chain: str | None = None
     epoch: int = 0
     next_value: int = 0
     log: Log = field(default_factory=Log)
@@ -117,8 +117,8 @@ class Thread:
 
     # What follows changes the thread and can't fail.
 
-    def remove(self, removal: Removal, rows: list[ValueRow]) -> int:
-        """Take out what `removal` names, leaving the values in `rows`; how many checkpoints and messages that were."""
+    def remove(self, removal: Removal, dropped: Iterable[StoredRow]) -> int:
+        """Take out what `removal` names, and the rows `dropped`; how many checkpoints and messages that were."""
         found = [entry for key in removal.messages if (entry := self.messages.pop(key, None))]
         self.size -= sum(size_of(message) for _, message in found)
         named = removal.checkpoints
@@ -131,7 +131,9 @@ class Thread:
             self.size -= sum(map(size_of, self.attachments.pop(key, {}).values()))
         if removal.state or gone or removal.values:
             self.epoch += 1
-        self.replace_rows(rows)
+        firsts = {first for first, _, _ in dropped}
+        if removal.state or firsts:
+            self._set_rows([row for row in self.rows if not removal.state and row.first not in firsts])
         if removal.state:
             self.log.release()
             self.log = Log()
@@ -142,14 +144,19 @@ class Thread:
         self.size += size_of(row)
         self.next_value = row.end
 
-    def replace_rows(self, rows: list[ValueRow]) -> None:
-        if rows is not self.rows:
-            self.size += sum(size_of(row) for row in rows if row.first >= self.log.inherited)
-            self.size -= sum(size_of(row) for row in self.rows if row.first >= self.log.inherited)
-            self.rows = rows
+    def merge(self, merged: Iterable[ValueRow], replaced: Iterable[StoredRow]) -> None:
+        """Put the rows `merged` in the place of those in `replaced`."""
+        firsts = {first for first, _, _ in replaced}
+        kept = [row for row in self.rows if row.first not in firsts]
+        self._set_rows(sorted([*kept, *merged], key=lambda row: row.first))
+
+    def _set_rows(self, rows: list[ValueRow]) -> None:
+        self.size += sum(size_of(row) for row in rows if row.first >= self.log.inherited)
+        self.size -= sum(size_of(row) for row in self.rows if row.first >= self.log.inherited)
+        self.rows = rows
 
     def add(self, commit: Commit, parent_id: str | None) -> None:
-        """Add the checkpoint, attachments, messages and fields of `commit`."""
+        """Add the checkpoint, attachments, messages and fields of `commit`. A checkpoint that is replaced keeps its parent."""
         if new := commit.checkpoint:
             lineage = self.namespaces.setdefault(new.namespace, {})
             old = lineage.get(new.checkpoint_id)
@@ -157,7 +164,7 @@ class Thread:
                 checkpoint_id=new.checkpoint_id,
                 namespace=new.namespace,
                 sequence=old.sequence if old else self.sequence,
-                parent_id=parent_id,
+                parent_id=old.parent_id if old else parent_id,
                 created_at=commit.at,
                 node_name=new.node_name,
                 step=new.step,

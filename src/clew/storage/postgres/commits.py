@@ -5,32 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew.errors import ClewError, StorageError
+from clew.errors import ClewError
 from clew.model.commit import HEAD, Applied, Commit, NewCheckpoint
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
-from clew.storage.checks import (
-    adds,
-    chain_moved,
-    epoch_moved,
-    fork_exists,
-    head_moved,
-    lease_moved,
-    next_in_chain,
-    not_the_owner,
-    origin_missing,
-    owner_stays,
-    parent_gone,
-    rows_differ,
-    source_missing,
-    thread_gone,
-    values_moved,
-    written_since,
-)
 from clew.storage.packing import micros, moment, union
 from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
+from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
@@ -338,7 +321,7 @@ def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
     """What came of `commit`, or the error that kept it from being applied."""
     code = answer["outcome"]
     if code not in ("applied", "repeated"):
-        return _refusal(commit, code, unescaped_or_none(answer["named"]), answer["number"])
+        return refusal(commit, code, unescaped_or_none(answer["named"]), answer["number"])
     basis = None
     if answer["incarnation"] is not None:
         basis = Basis(incarnation=answer["incarnation"], epoch=answer["epoch"], next_value=answer["next_value"])
@@ -351,37 +334,3 @@ def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
         removed=answer["removed"],
         repeated=code == "repeated",
     )
-
-
-def _refusal(commit: Commit, code: str, named: str | None, number: int) -> ClewError:
-    thread_id, fork = commit.thread_id, commit.fork
-    match code:
-        case "owner":
-            return not_the_owner(thread_id, commit.user)
-        case "new_owner":
-            return owner_stays(commit)
-        case "deleted":
-            return thread_gone(thread_id)
-        case "epoch":
-            return epoch_moved(commit, number)
-        case "after":
-            return chain_moved(commit, named)
-        case "as_of":
-            return written_since(commit, number)
-        case "first":
-            return values_moved(commit, number)
-        case "fence":
-            return lease_moved(commit, number)
-        case "merge":
-            return rows_differ(thread_id, commit.merge[number - 1])
-        case "head":
-            return head_moved(commit, named)
-        case "parent":
-            return parent_gone(commit, named)
-        case "exists":
-            return fork_exists(thread_id)
-        case "source" if fork:
-            return source_missing(fork)
-        case "origin" if fork:
-            return origin_missing(fork, fork.checkpoint_id)
-    return StorageError(f"thread {thread_id!r}: the server answered {code!r}, which this Clew does not know")

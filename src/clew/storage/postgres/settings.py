@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import asyncpg
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.storage.postgres.failures import DRIVER_ERRORS, SETTING_ERRORS, connection_error
 
 ACQUIRE_TIMEOUT = 30.0
@@ -70,7 +70,7 @@ class PoolSettings:
         unknown = [name for name in given if name not in _KNOWN]
         if unknown:
             raise ConfigError(
-                f"pool_config has no setting {unknown[0]!r:.60}; there are acquire_timeout and those of asyncpg.create_pool"
+                f"pool_config has no setting {shown(unknown[0])}; there are acquire_timeout and those of asyncpg.create_pool"
             )
         if statement_cache_size is not None:
             given["statement_cache_size"] = statement_cache_size
@@ -100,13 +100,13 @@ def _check(options: Mapping[str, Any]) -> None:
     for name, least in _LEAST_COUNTS.items():
         value = options.get(name, least)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigError(f"{name} must be a whole number, {least} or more; got {value!r:.60}")
+            raise ConfigError(f"{name} must be a whole number, {least} or more; got {shown(value)}")
     for name in ("acquire_timeout", *_SECONDS):
         value = options[name]
         if value is None and name in _SECONDS:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise ConfigError(f"pool_config[{name!r}] must be a number of seconds, more than 0; got {value!r:.60}")
+            raise ConfigError(f"pool_config[{name!r}] must be a number of seconds, more than 0; got {shown(value)}")
 
 
 def read_dsn(dsn: str) -> tuple[str, dict[str, Any]]:
@@ -136,10 +136,10 @@ def read_dsn(dsn: str) -> tuple[str, dict[str, Any]]:
             dropped.add(name)
             settings["timeout"] = _connect_timeout(value)
         elif name in _CHOICES and value not in _CHOICES[name]:
-            raise ConfigError(f"{name} in the DSN must be one of {', '.join(_CHOICES[name])}; got {value!r:.60}")
+            raise ConfigError(f"{name} in the DSN must be one of {', '.join(_CHOICES[name])}; got {shown(value)}")
         elif name in _FILES and value and not Path(value).is_file():
             raise ConfigError(
-                f"{name} in the DSN names no file: {value!r:.200}; give a path, or an SSLContext as pool_config['ssl']"
+                f"{name} in the DSN names no file: {shown(value)}; give a path, or an SSLContext as pool_config['ssl']"
             )
         elif name in _LIBPQS:
             harmless, advice = _LIBPQS[name]
@@ -155,7 +155,7 @@ def _connect_timeout(value: str) -> float | None:
     try:
         seconds = float(value)
     except ValueError as error:
-        raise ConfigError(f"connect_timeout in the DSN must be a number of seconds; got {value!r:.60}") from error
+        raise ConfigError(f"connect_timeout in the DSN must be a number of seconds; got {shown(value)}") from error
     # libpq's 0 is: without limit.
     return seconds or None
 

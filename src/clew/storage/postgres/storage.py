@@ -26,7 +26,6 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
-from clew.storage.checks import not_the_owner
 from clew.storage.loops import PerLoop
 from clew.storage.packing import micros
 from clew.storage.postgres import reading
@@ -48,6 +47,7 @@ from clew.storage.postgres.settings import PoolSettings, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
 from clew.storage.protocol import Capabilities
+from clew.storage.rules import not_the_owner
 from clew.storage.together import Together
 
 _TABLES = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.model.config import ANY_USER, User
 from clew.storage.postgres.texts import escaped, unescaped
 from clew.storage.protocol import RESERVED
@@ -20,7 +20,7 @@ class UserColumn:
     def __init__(self, user_id_type: UserIdType) -> None:
         if user_id_type not in get_args(UserIdType):
             raise ConfigError(
-                f"user_id_type must be one of {', '.join(get_args(UserIdType))}, not {user_id_type!r:.60}"
+                f"user_id_type must be one of {', '.join(get_args(UserIdType))}, not {shown(user_id_type)}"
             )
         self.user_id_type = user_id_type
         self.sql_type = _COLUMNS[user_id_type]
@@ -44,7 +44,7 @@ class UserColumn:
             number = None
         # Only the plain digits: "007" and "7" would be one user here, and two elsewhere.
         if number is None or str(number) != user or not self._least < number < -self._least:
-            message = f"user_id {user!r:.60} is not a number that fits the owner column ({self.sql_type})"
+            message = f"user_id {shown(user)} is not a number that fits the owner column ({self.sql_type})"
             raise ConfigError(f"{message}; use such user ids, or user_id_type='string'", user=user)
         return number
 

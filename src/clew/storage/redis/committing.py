@@ -11,21 +11,6 @@ from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, NewCheckpoint, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import Basis
-from clew.storage.checks import (
-    check_after,
-    check_as_of,
-    check_basis,
-    check_fence,
-    check_first,
-    check_new_owner,
-    check_owner,
-    fork_exists,
-    head_moved,
-    origin_missing,
-    parent_gone,
-    rows_differ,
-    source_missing,
-)
 from clew.storage.packing import bytes_text, micros, text_bytes, union
 from clew.storage.redis.calling import Argument
 from clew.storage.redis.layout import (
@@ -39,7 +24,6 @@ from clew.storage.redis.layout import (
     incarnation_field,
     incarnation_name,
     owner_field,
-    owner_name,
     pack_fields,
     pack_message,
     pack_origin,
@@ -48,6 +32,7 @@ from clew.storage.redis.layout import (
     repacked_message,
     time_digits,
 )
+from clew.storage.rules import refusal
 
 
 def user_field(user: User) -> bytes:
@@ -220,37 +205,27 @@ def listing_of(answer: list[Any]) -> int:
 
 
 def _refusal(answer: list[Any], commit: Commit, source: Source | None) -> ClewError:
-    """The error for what the script found: the check that it stands for is made again here, with what it saw."""
+    """The error for what the script found, by the table of rules."""
     _, reason, *facts = answer
-    try:
-        match reason:
-            case b"owner":
-                check_owner(commit.thread_id, owner_name(facts[0]), commit.user)
-            case b"basis":
-                incarnation, epoch = facts
-                name = incarnation_name(incarnation)
-                check_basis(Basis(incarnation=name, epoch=epoch, next_value=0) if name else None, commit)
-            case b"chain":
-                check_after(commit, bytes_text(facts[0][1:]) if facts[0].startswith(b"+") else None)
-            case b"as_of":
-                check_as_of(commit, facts[0])
-            case b"first":
-                check_first(commit, facts[0])
-            case b"fence":
-                check_fence(commit, facts[0] if facts[0] != b"" else None)
-            case b"new_owner":
-                check_new_owner(owner_name(facts[0]), commit)
-            case b"head" | b"parent":
-                head = bytes_text(facts[0][1:]) if facts[0] else None
-                return head_moved(commit, head) if reason == b"head" else parent_gone(commit, head)
-            case b"merge":
-                return rows_differ(commit.thread_id, next(row for row in commit.merge if row.first == facts[0]))
-            case b"exists":
-                return fork_exists(commit.thread_id)
-            case b"origin" if commit.fork is not None:
-                if source is None or source.header is None:
-                    return source_missing(commit.fork)
-                return origin_missing(commit.fork, commit.fork.checkpoint_id)
-    except ClewError as error:
-        return error
-    return ConflictError(f"thread {commit.thread_id!r}: the commit was refused: {reason!r}", thread_id=commit.thread_id)
+    match reason:
+        case b"basis":
+            incarnation, epoch = facts
+            known = commit.basis is not None and incarnation_name(incarnation) == commit.basis.incarnation
+            return refusal(commit, "epoch" if known else "deleted", number=epoch)
+        case b"chain":
+            return refusal(commit, "after", bytes_text(facts[0][1:]) if facts[0].startswith(b"+") else None)
+        case b"head" | b"parent":
+            return refusal(commit, reason.decode(), bytes_text(facts[0][1:]) if facts[0] else None)
+        case b"as_of" | b"first":
+            return refusal(commit, reason.decode(), number=facts[0])
+        case b"fence":
+            return refusal(commit, "fence", number=None if facts[0] == b"" else facts[0])
+        case b"merge":
+            firsts = [row.first for row in commit.merge]
+            return refusal(commit, "merge", number=firsts.index(facts[0]) + 1)
+        case b"origin":
+            return refusal(commit, "source" if source is None or source.header is None else "origin")
+        case b"spaces":
+            message = f"thread {commit.thread_id!r}: the commit was refused: {reason!r}"
+            return ConflictError(message, thread_id=commit.thread_id)
+    return refusal(commit, reason.decode())

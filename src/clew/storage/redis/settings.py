@@ -13,7 +13,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import RedisError
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.storage.redis.watched import Endpoint, Watched
 
 _HOST: Final = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]+))?")
@@ -29,13 +29,15 @@ def check_seconds(name: str, seconds: object, *, zero: bool = False) -> None:
     if isinstance(seconds, int | float) and (0 < seconds <= _MOST_SECONDS or (zero and seconds == 0)):
         return
     least = "0 or more" if zero else "more than 0"
-    raise ConfigError(f"{name} must be a number of seconds, {least} and at most {_MOST_SECONDS:,}; got {seconds!r:.60}")
+    raise ConfigError(
+        f"{name} must be a number of seconds, {least} and at most {_MOST_SECONDS:,}; got {shown(seconds)}"
+    )
 
 
 def check_whole(name: str, number: object, *, least: int) -> None:
     """Raises ConfigError unless it is a whole number, `least` or more."""
     if not isinstance(number, int) or number < least:
-        raise ConfigError(f"{name} must be a whole number, {least} or more; got {number!r:.60}")
+        raise ConfigError(f"{name} must be a whole number, {least} or more; got {shown(number)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +119,23 @@ def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise ConfigError(f"the URL of Redis is not usable: {error}") from error
+        raise _unreadable() from error
+
+
+def _unreadable() -> ConfigError:
+    """The error for a URL that can't be read. What the driver says of it may be a part of the password."""
+    return ConfigError(
+        "the URL of Redis can't be read: write redis://user:password@host:6379, and the characters # / ? @ : % of a user or "
+        "password as %23 %2F %3F %40 %3A %25"
+    )
 
 
 def _pool(parts: SplitResult, options: dict[str, Any]) -> ConnectionPool:
     """What redis-py makes of a plain URL. Raises ConfigError for what it does not know."""
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise _unreadable() from error
     try:
         pool = ConnectionPool.from_url(parts.geturl(), **options)
         # Only a connection looks at what it is told.

@@ -27,7 +27,6 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
-from clew.storage.checks import check_owner
 from clew.storage.loops import PerLoop
 from clew.storage.packing import bytes_text, text_bytes
 from clew.storage.protocol import Capabilities
@@ -43,6 +42,7 @@ from clew.storage.redis.scripts import LEASE, TOKEN
 from clew.storage.redis.session import connect, prepare, warn
 from clew.storage.redis.settings import Address, Limits, check_seconds, check_whole, connection_options
 from clew.storage.redis.upkeep import rebuild, totals
+from clew.storage.rules import check_owner
 
 _LEASE_OUTLIVES = 86_400
 """How long Redis keeps a lease without a thread after it ran out, in seconds. Who has it is decided by the callers' clocks."""

@@ -19,11 +19,14 @@ from clew.storage.copying import Content, fields_of, parts, read_content
 from clew.storage.packing import union
 from clew.storage.protocol import RESERVED, StaleBasisError, Storage
 from clew.storage.replicated.packing import COPY
+from clew.storage.replicated.removed import Removed
 from clew.storage.replicated.roles import LONG_AGO
 
 Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
 """Makes rows lie side by side up to a number (`clew.codec.rows.unbroken`): what rows hold is the codec's business."""
 TRIES: Final = 5
+MANY: Final = 10_000
+"""More entries than are ever read of one thread at once."""
 _BATCH: Final = 50
 """How many commits of a copy go to the store in one call."""
 
@@ -44,36 +47,52 @@ async def chain_end(store: Storage, thread_id: str) -> str | None:
     return actual
 
 
-async def waiting(store: Storage, thread_id: str, limit: int = 10_000) -> tuple[JournalEntry, ...]:
+async def waiting(store: Storage, thread_id: str, limit: int = MANY) -> tuple[JournalEntry, ...]:
     """The entries of the thread that its store still has to hand over, the oldest first."""
     return (await store.journal(JournalQuery(thread_id=thread_id, limit=limit))).entries
 
 
-async def copy_thread(source: Storage, target: Storage, thread_id: str, unbroken: Unbroken) -> bool:
-    """Make `target`'s thread what `source`'s is, its chain included, and take what that has handed over out of the journal.
+async def copy_thread(
+    source: Storage, target: Storage, thread_id: str, unbroken: Unbroken, *, over: Removed | None = None
+) -> bool:
+    """Make `target`'s thread what `source`'s is, and trim the journal entries of `source` that this hands over.
 
-    Nothing that only `target` has is overwritten: `False` if it has entries of its own to hand over first. Whoever writes to
-    either meanwhile wins: BusyError, and the next try begins anew. Until it is whole, the copy belongs to nobody's user.
+    The copy has the chain and the receipts of the source, so that commits which follow fit, and commits which come again are
+    recognised. Nothing that only `target` has is overwritten: returns `False` if it has entries of its own to hand over first.
+    `over` is what such entries removed, if they have been read: the copy lacks it, and is to be copied back in turn.
+
+    A concurrent writer on either side wins: BusyError, and the next try starts again. Until the copy is whole, it
+    belongs to the reserved user.
     """
     for _ in range(TRIES):
         # In this order: what `target` has handed over by now is in what is read below; what it gets later moves its chain.
         found = await chain_end(target, thread_id)
-        if await waiting(target, thread_id):
+        own = await waiting(target, thread_id)
+        if own and (over is None or own[-1].position > over.position):
             return False
-        entries = await waiting(source, thread_id)
         end = await chain_end(source, thread_id)
+        page = await source.journal(JournalQuery(thread_id=thread_id, limit=MANY, receipts=True))
         content = await read_content(source, thread_id)
         if await chain_end(source, thread_id) != end:
             continue
+        left = over.left_of(content) if over is not None and content is not None else content
         if content is None:
             await _delete(target, thread_id, found)
         elif end is None:
             # Only a chain shows whether something was written while it was read.
             await _begin_chain(source, content)
             continue
+        elif left is not None:
+            commits = copy_commits(left, end, found, unbroken, receipts=page.receipts)
+            if left != content:
+                commits[-1] = replace(commits[-1], journal=COPY)
+            await write_all(target, commits)
         else:
-            await write_all(target, list(copy_commits(content, end, found, unbroken)))
-        await source.trim(entries)
+            # Deleted here: the entry that says so stays, for the source to follow.
+            own = ()
+        await source.trim(page.entries)
+        if own:
+            await target.trim(own)
         return True
     raise BusyError(f"thread {thread_id!r} was written to each time it was read")
 
@@ -118,12 +137,24 @@ async def write_all(store: Storage, commits: Sequence[Commit]) -> None:
                 raise outcome
 
 
-def copy_commits(content: Content, end: str, found: str | None, unbroken: Unbroken) -> Iterator[Commit]:
+def copy_commits(
+    content: Content, end: str, found: str | None, unbroken: Unbroken, *, receipts: Iterable[str] = ()
+) -> list[Commit]:
     """The commits that put the thread of `content` in the place of the one whose chain ends with `found`.
 
-    The first takes the old one away, the last is called `end`, as the source's last one is. One that brings a checkpoint is
-    called like it, as the one was that brought it first: so it is known here if it comes again.
+    The first removes the old thread. The last has the id `end`, like the source's last commit. A commit that brings a
+    checkpoint has the checkpoint's id, as it had in the source, so a retry of the original is recognised. The last
+    commit brings the source's other `receipts`, and the ids of the copy's own steps, in case one of them arrives again.
     """
+    commits = list(_chained(content, end, found, unbroken))
+    known = {each.commit_id for each in commits if each.checkpoint is not None} | {end}
+    steps = (each.commit_id for each in commits)
+    lasting = tuple(dict.fromkeys(each for each in (*receipts, *steps) if each not in known))
+    commits[-1] = replace(commits[-1], receipts=lasting)
+    return commits
+
+
+def _chained(content: Content, end: str, found: str | None, unbroken: Unbroken) -> Iterator[Commit]:
     incarnation, epoch = content.basis.incarnation, content.basis.epoch
     gaps = _gaps(content) if epoch else ()
     epoch -= bool(gaps)

@@ -8,6 +8,10 @@ with a compare-and-set: so of one term there is one record. A process acts on wh
 a new term waits `settle` seconds (a little more) before it acknowledges anything by it. So no two processes serve by
 different terms at the same time, as long as both hear the secondary.
 
+A process that hears only the primary can't tell whether the secondary has taken over. In sync mode (`strict`) it serves
+nothing: no read is ever behind, and no commit could be acknowledged anyway. In async mode it goes on with the primary, since
+that is what async mode is for; but one that has never heard the secondary first waits, so that others can tell the primary.
+
                   the primary is lost                     it is back, and has caught up
     primary  ──────────────────────────►  secondary  ──────────────────────────────────►  closing  ──►  primary
      serves        term + 1                 serves      term + 1, operations wait      drained  same term
@@ -26,23 +30,25 @@ from msgspec.structs import replace
 Side = Literal["primary", "secondary"]
 NEARLY: Final = 100
 """With at most so many entries left to take over, the primary has nearly caught up: the rest takes a moment."""
-_SETTLED: Final = 10
-"""A change that is so many times `settle` old by the wall clock is one that every process knows."""
 
 
 class Roles(Struct, frozen=True, kw_only=True):
     """Who serves. `closing`: the primary will, once it has taken over the last entries; nobody serves until then.
 
-    `since` is the wall clock's time of the change, in seconds."""
+    `settled`: so long ago that nobody acts by the term before. A process that has just begun need not wait."""
 
     term: int
     active: Side
     closing: bool = False
-    since: float = 0.0
+    settled: bool = False
 
     def follows(self, other: Roles) -> bool:
         """Whether this came after `other`. A failback ends in the term in which it began."""
-        return (self.term, not self.closing) > (other.term, not other.closing)
+        return self.order > other.order
+
+    @property
+    def order(self) -> tuple[int, bool, bool]:
+        return self.term, not self.closing, self.settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +63,11 @@ Answer = Roles | None | Silent
 
 class Settings(Struct, frozen=True, kw_only=True):
     """`max_attempts`: after so many failovers in a row that could not be written, operations don't try any more, and each
-    health check tries once. `delay`: for how long the primary has to answer before it serves again."""
+    health check tries once. `delay`: for how long the primary has to answer before it serves again. `strict`: the secondary has
+    to confirm that the primary serves."""
 
     interval: float
+    strict: bool = False
     auto_failover: bool = True
     max_attempts: int = 3
     delay: float = 30.0
@@ -71,10 +79,13 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What one process knows. Times are its monotonic clock's."""
+    """What one process knows. Times are its monotonic clock's: when it last asked, when it first asked (`began`), and when it
+    last asked and the secondary answered (`confirmed`)."""
 
     roles: Roles | None = None
     asked: float | None = None
+    began: float | None = None
+    confirmed: float | None = None
     usable: float = 0.0
     primary: Answer = SILENT
     secondary: Answer = SILENT
@@ -89,12 +100,11 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """Both stores were asked for the roles, beginning at `asked`; `wall` is the wall clock's time."""
+    """Both stores were asked for the roles, beginning at `asked`."""
 
     primary: Answer
     secondary: Answer
     asked: float
-    wall: float
 
 
 class Lost(Struct, frozen=True):
@@ -204,13 +214,20 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
     if not isinstance(heard.primary, Silent):
         since = state.primary_since if state.primary_since is not None else now
     records = [answer for answer in (heard.primary, heard.secondary) if isinstance(answer, Roles)]
-    best = max(records, key=lambda roles: (roles.term, not roles.closing), default=None)
+    best = max(records, key=lambda roles: roles.order, default=None)
     known = state.roles
-    state = replace(state, asked=heard.asked, primary=heard.primary, secondary=heard.secondary, primary_since=since)
+    state = replace(
+        state,
+        asked=heard.asked,
+        began=heard.asked if state.began is None else state.began,
+        confirmed=state.confirmed if isinstance(heard.secondary, Silent) else heard.asked,
+        primary=heard.primary,
+        secondary=heard.secondary,
+        primary_since=since,
+    )
     if best is not None and (known is None or best.follows(known)):
-        age = heard.wall - best.since
-        # A process that begins does not know who acted by the term before, unless that was long ago or there was none.
-        settled = best.term == 1 or (known is None and age > _SETTLED * settings.settle)
+        # Others may still act by the term before, if there was one. No clock but this process's own tells for how long.
+        settled = best.term == 1 or best.settled
         same_term = known is not None and known.term == best.term
         state = _adopt(state, best, now if settled or same_term else now + settings.settle, now)
     if not isinstance(known_answer(state, _serving(state.roles)), Silent):
@@ -264,6 +281,11 @@ def next_step(state: State, now: float, settings: Settings) -> Step:
         return _take_over(roles)
     if roles.active == "secondary" and not secondary:
         return Fail("the secondary serves and does not answer; the primary has not caught up with it")
+    if roles.active == "primary" and not is_confirmed(state, now, settings):
+        if settings.strict:
+            return Fail("the secondary does not answer, and only it can tell whether it has taken over (sync mode)")
+        if state.confirmed is None and state.began is not None and now < state.began + settings.settle:
+            return Wait(state.began + settings.settle - now)
     if roles.active == "primary" and state.secondary is None:
         # From the first commit on that is acknowledged, the secondary may take over.
         return Change("secondary", roles)
@@ -286,11 +308,13 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
             return _take_over(roles)
         return Rest()
     if roles.closing:
-        return Finish(replace(roles, closing=False)) if now >= state.usable else Rest()
+        return Finish(replace(roles, closing=False, settled=True)) if now >= state.usable else Rest()
     for side in ("primary", "secondary"):
         found = known_answer(state, side)
         if found is None or (isinstance(found, Roles) and roles.follows(found)):
             return Change(side, roles)
+    if roles.term > 1 and not roles.settled and now >= state.usable:
+        return Change("secondary", replace(roles, settled=True))
     if roles.active == "secondary" and _caught_up(state, now, settings):
         return Change("secondary", Roles(term=roles.term + 1, active="primary", closing=True))
     return Rest()
@@ -299,6 +323,23 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
 def is_fresh(state: State, now: float, settings: Settings) -> bool:
     """Whether what was read of the roles may still be acted on."""
     return state.asked is not None and now < state.asked + settings.interval
+
+
+def is_confirmed(state: State, now: float, settings: Settings) -> bool:
+    """Whether the secondary has told who serves, and that may still be acted on."""
+    return state.confirmed is not None and now < state.confirmed + settings.interval
+
+
+def holds(state: State, use: Use, now: float, settings: Settings) -> bool | None:
+    """Whether the roles by which an operation was done have held until now; `None` if the stores have to be asked."""
+    roles = state.roles
+    if roles is None or roles.term != use.term:
+        return False
+    if isinstance(known_answer(state, use.side), Silent):
+        return None
+    # What the secondary serves, it has to confirm as well.
+    fresh = is_confirmed if settings.strict or use.side == "secondary" else is_fresh
+    return True if fresh(state, now, settings) else None
 
 
 def _caught_up(state: State, now: float, settings: Settings) -> bool:

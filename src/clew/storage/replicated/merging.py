@@ -30,11 +30,12 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.checks import adds
 from clew.storage.copying import again, read_content
 from clew.storage.protocol import RESERVED, StaleBasisError, Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_commits, copy_thread, waiting, write_all
 from clew.storage.replicated.packing import COPY, unpack
+from clew.storage.replicated.removed import Removed
+from clew.storage.rules import adds
 
 _log = logging.getLogger("clew.replication")
 _TRIES: Final = 20
@@ -89,7 +90,8 @@ class Merging:
         """Take over all entries of the thread. `serving`: the secondary's order and head are to be the primary's, whoever came
         first."""
         entries = await waiting(self._from, thread_id, _SESSION + 1)
-        gone = await self._deleted(thread_id)
+        removed = Removed.by(await waiting(self._into, thread_id))
+        gone = await self._deleted(thread_id, removed)
         void = [entry for entry in entries if entry.incarnation in gone]
         if void:
             _log.warning("thread %r was deleted in the primary: what the secondary wrote to it is void", thread_id)
@@ -99,8 +101,8 @@ class Merging:
             return
         record = await self._record(thread_id)
         if record is None or record.user_id == RESERVED:
-            # Not there, or half copied: nothing of the primary's own is lost by copying.
-            if not await self._copy(thread_id):
+            # Not there, or half copied: nothing of the primary's own is lost by copying, but for what it removed.
+            if not await copy_thread(self._from, self._into, thread_id, self._unbroken, over=removed):
                 raise BusyError(f"thread {thread_id!r} is written to in the primary")
             return
         if await self._belongs_to_another(record, entries[0]):
@@ -114,7 +116,7 @@ class Merging:
         for entry in entries[:_SESSION]:
             commit = unpack(entry) if entry.data != COPY else None
             if commit is not None:
-                log = await self._merge(entry, commit, log, serving=serving)
+                log = await self._merge(entry, removed.left_of_commit(commit), log, serving=serving)
                 if commit.checkpoint is not None:
                     touched.add(commit.checkpoint.namespace)
         await self._from.trim(entries[:_SESSION])
@@ -126,17 +128,10 @@ class Merging:
         found = await self._into.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id))
         return found[0] if found else None
 
-    async def _deleted(self, thread_id: str) -> set[str | None]:
+    async def _deleted(self, thread_id: str, removed: Removed) -> set[str]:
         """The incarnations of the thread that were deleted in the primary, and not yet in the secondary."""
-        entries = await waiting(self._into, thread_id)
-        found = {entry.incarnation for entry in entries if entry.data != COPY and _deletes(unpack(entry))}
         now = (await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER))).basis
-        return found - {now.incarnation if now is not None else None, None}
-
-    async def _copy(self, thread_id: str) -> bool:
-        """Copy the thread whole. What the primary has to hand over of it is from before it was lost there."""
-        await self._into.trim(await waiting(self._into, thread_id))
-        return await copy_thread(self._from, self._into, thread_id, self._unbroken)
+        return removed.threads - ({now.incarnation} if now is not None else set())
 
     async def _belongs_to_another(self, record: ThreadRecord, entry: JournalEntry) -> bool:
         """Whether two users began threads of this name, one in each store: they must not see each other's."""
@@ -155,9 +150,7 @@ class Merging:
         _log.warning("thread %r belongs to another user in the primary: the secondary's is %r now", thread_id, name)
         thread = replace(content.thread, thread_id=name)
         if await self._record(name) is None:
-            await write_all(
-                self._into, list(copy_commits(replace(content, thread=thread), new_id(), None, self._unbroken))
-            )
+            await write_all(self._into, copy_commits(replace(content, thread=thread), new_id(), None, self._unbroken))
         await self._mark(thread)
 
     async def _mark(self, record: ThreadRecord) -> None:
@@ -191,8 +184,9 @@ class Merging:
 
     async def _corrected(self, made: Commit) -> Applied | None:
         """Put right what the primary had already, of a try that was never acknowledged: the secondary's order counts. Messages
-        that stand before what they came after go to the end, and a checkpoint with another parent is replaced."""
-        removal = Removal()
+        that stand before what they came after go to the end, a checkpoint with another parent is replaced, and what was removed
+        after it had come back is removed again."""
+        removal = await self._back_again(made)
         anew = replace(
             made, commit_id=new_id(), checkpoint=None, values=None, attachments=(), messages=await self._misplaced(made)
         )
@@ -202,17 +196,42 @@ class Merging:
             found = (await self._into.checkpoints(asked)).checkpoints
             if found and found[0].parent_id != made.checkpoint.parent:
                 kept = await self._attachments(self._into, made.thread_id, name)
-                removal = Removal(checkpoints=(name,))
+                removal = replace(removal, checkpoints=(*removal.checkpoints, name))
                 anew = replace(
                     anew,
                     checkpoint=made.checkpoint,
                     values=made.values,
                     attachments=(*kept, *made.attachments),
                 )
-        removal = replace(removal, messages=tuple(each.message_id for each in anew.messages))
+        moved = (each.message_id for each in anew.messages)
+        removal = replace(removal, messages=tuple(dict.fromkeys((*removal.messages, *moved))))
         if removal == Removal():
             return _REPEATED
         return await self._apply(replace(anew, remove=removal, thread=None))
+
+    async def _back_again(self, made: Commit) -> Removal:
+        """What `made` removed and the primary has all the same, though the secondary does not."""
+        removal = made.remove or Removal()
+        messages = [
+            each
+            for each in removal.messages
+            if await self._has_message(self._into, made.thread_id, each)
+            and not await self._has_message(self._from, made.thread_id, each)
+        ]
+        checkpoints = [
+            each
+            for each in removal.checkpoints
+            if await self._has_checkpoint(self._into, made.thread_id, each)
+            and not await self._has_checkpoint(self._from, made.thread_id, each)
+        ]
+        return Removal(messages=tuple(messages), checkpoints=tuple(checkpoints))
+
+    async def _has_message(self, store: Storage, thread_id: str, message_id: str) -> bool:
+        return bool(await store.messages(MessageQuery(thread_id=thread_id, user=ANY_USER, message_id=message_id)))
+
+    async def _has_checkpoint(self, store: Storage, thread_id: str, name: tuple[str, str]) -> bool:
+        asked = CheckpointQuery(thread_id=thread_id, user=ANY_USER, namespace=name[0], checkpoint_id=name[1])
+        return bool((await store.checkpoints(asked)).checkpoints)
 
     async def _misplaced(self, made: Commit) -> tuple[MessageRecord, ...]:
         """The commit's messages, if in the primary they stand before one that they come after in the secondary."""
@@ -335,10 +354,6 @@ def _digests(row: ValueRow) -> dict[bytes, int]:
     """The numbers of a row's values by digest, without those whose content was taken out."""
     cut = ((row.digests[_DIGEST * at : _DIGEST * (at + 1)], row.first + at) for at in range(row.count))
     return {digest: number for digest, number in cut if digest != _NO_DIGEST}
-
-
-def _deletes(commit: Commit) -> bool:
-    return commit.remove is not None and commit.remove.thread
 
 
 def _checkpoint_of(commit: Commit) -> tuple[str, str] | None:

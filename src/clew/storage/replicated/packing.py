@@ -76,17 +76,31 @@ class _Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: tuple[_Message, ...] = ()
     thread: _Fields | None = None
     begin: Begin | None = None
+    term: int = 0
+    lone: bool = False
+
+
+class Circumstances(Struct, frozen=True):
+    """How a commit came into a journal: in which term, and whether its store alone may have acknowledged it (`lone`).
+
+    A commit that is not lone is acknowledged when the other store has it too."""
+
+    term: int = 0
+    lone: bool = False
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(_Commit)
+_circumstances: Final = msgspec.msgpack.Decoder(Circumstances)
 
 
-def pack(commit: Commit) -> bytes:
+def pack(commit: Commit, *, term: int = 0, lone: bool = False) -> bytes:
     """The bytes of `commit`, without what only concerns the store that it was made for: fence, chain and journal, and the
-    sequence number that `remove.as_of` speaks of."""
+    sequence number that `remove.as_of` speaks of. `term` and `lone` are its `Circumstances`."""
     removal, described = commit.remove, commit.thread
     packed = _Commit(
+        term=term,
+        lone=lone,
         commit_id=commit.commit_id,
         at=commit.at,
         any_user=commit.user is ANY_USER,
@@ -117,14 +131,31 @@ def unpack(entry: JournalEntry) -> Commit:
                 f"this Clew reads version 1",
                 thread_id=entry.thread_id,
             )
-        packed = _decoder.decode(memoryview(entry.data)[1:])
+        return _unpacked(_decoder.decode(memoryview(entry.data)[1:]), entry.thread_id)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise _damaged(entry, error) from error
+
+
+def circumstances(entry: JournalEntry) -> Circumstances:
+    """How the commit of `entry` came into the journal. Raises CorruptRecordError if the entry is damaged."""
+    if entry.data == COPY:
+        return Circumstances()
+    try:
+        return _circumstances.decode(memoryview(entry.data)[1:])
     except msgspec.MsgspecError as error:
-        message = f"a journal entry of thread {entry.thread_id!r} is damaged: {error}"
-        raise CorruptRecordError(message, thread_id=entry.thread_id) from error
+        raise _damaged(entry, error) from error
+
+
+def _damaged(entry: JournalEntry, error: Exception) -> CorruptRecordError:
+    message = f"a journal entry of thread {entry.thread_id!r} is damaged: {error}"
+    return CorruptRecordError(message, thread_id=entry.thread_id)
+
+
+def _unpacked(packed: _Commit, thread_id: str) -> Commit:
     described = packed.thread
     return Commit(
         commit_id=packed.commit_id,
-        thread_id=entry.thread_id,
+        thread_id=thread_id,
         user=ANY_USER if packed.any_user else packed.user,
         at=packed.at,
         basis=packed.basis,

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from clew.errors import CorruptRecordError
 from clew.ids import new_id
@@ -77,8 +76,3 @@ async def _read(store: Storage) -> _Record | None:
             f"the record of who serves (thread {RESERVED!r}) is damaged: {error}; delete that thread in both stores",
             thread_id=RESERVED,
         ) from error
-
-
-def made_at(roles: Roles, now: datetime) -> Roles:
-    """`roles`, changed now."""
-    return replace(roles, since=now.timestamp())

@@ -1,8 +1,12 @@
 """Taking commits from one store's journal to the other store, in the order of each thread, until the two are the same.
 
 A commit is applied there only after the commit that it came after here (`Commit.after`), and once (its receipt): so it does not
-matter who takes it over, how often, or what was lost on the way. Where it does not fit, the two stores differ in that thread:
-towards the secondary the thread is copied, towards the primary it is merged.
+matter who takes it over, how often, or what was lost on the way. Where it does not fit, the two stores differ in that thread.
+
+In async mode, both may have acknowledged what the other lacks: towards the primary the thread is merged, towards the secondary
+it is copied. In sync mode, the store that serves has everything that was acknowledged. The other one may have commits that
+were not: their writers try again. So the thread is copied, over those commits: a merge would put them beside the head, where a
+retry would find them and be acknowledged.
 """
 
 from __future__ import annotations
@@ -17,15 +21,17 @@ from msgspec.structs import replace
 
 from clew.errors import ClewError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
-from clew.model.queries import JournalQuery
+from clew.model.config import ANY_USER
+from clew.model.queries import JournalQuery, ValueQuery
 from clew.model.records import JournalEntry
 from clew.storage.copying import read_content, same_content, same_log
 from clew.storage.offload import may_block
 from clew.storage.protocol import Storage
 from clew.storage.replicated.copies import BusyError, Unbroken, copy_thread, waiting
-from clew.storage.replicated.failover import Side
+from clew.storage.replicated.failover import Roles, Side
 from clew.storage.replicated.merging import Merging, Rebase
-from clew.storage.replicated.packing import COPY, unpack
+from clew.storage.replicated.packing import COPY, circumstances, unpack
+from clew.storage.replicated.removed import Removed
 
 PAGE: Final = 100
 """How many entries are read and applied at a time."""
@@ -44,10 +50,20 @@ class Drained(Struct, frozen=True, kw_only=True):
 class Shipping:
     """Takes commits over between a primary and a secondary. Both ways may go on at once, in any number of processes."""
 
-    def __init__(self, primary: Storage, secondary: Storage, *, rebase: Rebase, unbroken: Unbroken) -> None:
+    def __init__(
+        self,
+        primary: Storage,
+        secondary: Storage,
+        *,
+        rebase: Rebase,
+        unbroken: Unbroken,
+        roles: Callable[[], Roles | None] | None = None,
+    ) -> None:
+        """`roles` are given in sync mode: what this process knows of them."""
         self._primary = primary
         self._secondary = secondary
         self._unbroken = unbroken
+        self._roles = roles
         self._merging = Merging(secondary, primary, rebase=rebase, unbroken=unbroken)
         self._stuck: set[str] = set()
         self.problem: str | None = None
@@ -120,7 +136,7 @@ class Shipping:
         batch: list[tuple[JournalEntry, Commit]] = []
         for entry in sorted(entries, key=lambda each: each.position):
             commit = shipped(entry)
-            if commit is None:
+            if commit is None or (entry.after is None and not await self._may_begin(source, target, entry)):
                 refused[entry.thread_id] = None
                 continue
             if commit.fork is None:
@@ -138,6 +154,19 @@ class Shipping:
             batch = []
         refused.update(await self._apply(source, target, batch, refused))
         return list(refused)
+
+    async def _may_begin(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
+        """Whether a thread may begin in `target` with `entry`, where no chain shows what has happened to it since.
+
+        Not if the primary has entries of its own, which may have removed something; nor if the thread was deleted in `source`
+        since, by a commit of the other store."""
+        if target is self._primary and await waiting(target, entry.thread_id, 1):
+            return False
+        if entry.incarnation is None:
+            return True
+        position = ValueQuery(thread_id=entry.thread_id, user=ANY_USER, ranges=())
+        basis = (await source.values(position)).basis
+        return basis is not None and basis.incarnation == entry.incarnation
 
     async def _apply(
         self,
@@ -184,13 +213,37 @@ class Shipping:
 
     async def _reconcile(self, thread_id: str, *, to: Side, serving: bool) -> None:
         if to == "primary":
-            await self._merging.thread(thread_id, serving=serving)
+            # What the secondary has while the primary serves came too late to be acknowledged.
+            if not await self._copied_over(thread_id, "primary" if serving else "secondary"):
+                await self._merging.thread(thread_id, serving=serving)
             return
         if not await copy_thread(self._primary, self._secondary, thread_id, self._unbroken):
+            if await self._copied_over(thread_id, "secondary"):
+                return
             # The secondary has commits of its own, of a writer that came late: those first.
             await self._merging.thread(thread_id, serving=False)
             if not await copy_thread(self._primary, self._secondary, thread_id, self._unbroken):
                 raise BusyError(f"thread {thread_id!r} is written to in the secondary")
+
+    async def _copied_over(self, thread_id: str, to: Side) -> bool:
+        """In sync mode, copy the thread of the store that serves over commits in the other one that were not acknowledged.
+
+        Returns `False` if there may be some that were: in async mode, and what is left from it. Raises BusyError if the roles
+        that this process knows, or the terms of the entries, show that it comes too late."""
+        if self._roles is None:
+            return False
+        source, target = (self._secondary, self._primary) if to == "primary" else (self._primary, self._secondary)
+        entries = await waiting(target, thread_id)
+        roles = self._roles()
+        if roles is None or (to == "primary") != (roles.active == "secondary" or roles.closing):
+            raise BusyError(f"thread {thread_id!r}: the stores have changed roles")
+        notes = [circumstances(each) for each in entries]
+        if to == "primary" and any(each.lone for each in notes):
+            return False
+        if any(each.term >= roles.term for each in notes):
+            raise BusyError(f"thread {thread_id!r}: the stores have changed roles")
+        over = Removed(position=entries[-1].position if entries else -1)
+        return await copy_thread(source, target, thread_id, self._unbroken, over=over)
 
 
 def shipped(entry: JournalEntry) -> Commit | None:

@@ -34,12 +34,12 @@ from clew.storage.replicated.failover import (
     Use,
     Wait,
     after,
-    is_fresh,
+    holds,
     known_answer,
     next_duty,
     next_step,
 )
-from clew.storage.replicated.roles import made_at, read_roles, write_roles
+from clew.storage.replicated.roles import read_roles, write_roles
 from clew.storage.replicated.watching import WatchedStorage, answers
 
 _T = TypeVar("_T")
@@ -116,12 +116,13 @@ class Steering:
                     raise TransientStorageError(f"{reason} (last error: {self.last_error})")
 
     async def _held(self, use: Use) -> bool:
-        """Whether the roles that an operation went by still hold, now that it is done: if not, another store may have
+        """Whether the roles by which an operation was done still hold, now that it is done: if not, another store may have
         answered others meanwhile."""
-        if not is_fresh(self.state, self._clock.monotonic(), self.settings):
+        held = holds(self.state, use, self._clock.monotonic(), self.settings)
+        if held is None:
             await self.ask()
-        roles = self.state.roles
-        return roles is not None and roles.term == use.term
+            held = holds(self.state, use, self._clock.monotonic(), self.settings)
+        return bool(held)
 
     async def ask(self) -> None:
         """Ask both stores for the roles; many who ask on one event loop at once share the answer."""
@@ -145,8 +146,7 @@ class Steering:
             primary, secondary = [await self._answer(side) for side in ("primary", "secondary")]
         else:
             primary, secondary = await asyncio.gather(self._answer("primary"), self._answer("secondary"))
-        wall = self._clock.now().timestamp()
-        self.tell(Heard(primary=primary, secondary=secondary, asked=asked, wall=wall))
+        self.tell(Heard(primary=primary, secondary=secondary, asked=asked))
 
     async def _answer(self, side: Side) -> Answer:
         # One answer that is lost is no store that is: once more, unless it is known not to answer.
@@ -160,16 +160,13 @@ class Steering:
 
     async def change(self, step: Change) -> None:
         """Write the roles to a store, if nobody changed them first."""
-        known = self.state.roles
-        # A store that lags is told what is known; what is new is new now.
-        roles = step.roles if step.roles == known else made_at(step.roles, self._clock.now())
         try:
-            done = await write_roles(self.stores[step.side], roles)
+            done = await write_roles(self.stores[step.side], step.roles)
         except StorageError as error:
             self.note(error)
             self.tell(Missed(step.side))
         else:
-            self.tell(Changed(step.side, roles) if done else Beaten())
+            self.tell(Changed(step.side, step.roles) if done else Beaten())
 
     def duty(self) -> Ask | Change | Finish | Rest:
         """What the health check has to do next."""

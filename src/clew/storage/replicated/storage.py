@@ -11,7 +11,15 @@ from typing import Final, Literal, TypeVar
 from msgspec.structs import replace
 
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ClewError, ConfigError, LeaseError, PermissionDeniedError, StorageError, TransientStorageError
+from clew.errors import (
+    ClewError,
+    ConfigError,
+    LeaseError,
+    PermissionDeniedError,
+    StorageError,
+    TransientStorageError,
+    shown,
+)
 from clew.ids import new_id
 from clew.model.commit import Applied, Begin, Commit
 from clew.model.config import ANY_USER, User
@@ -90,6 +98,7 @@ class ReplicatedStorage(StorageWrapper):
         self._clock = clock
         settings = Settings(
             interval=health_check_interval,
+            strict=mode == "sync",
             auto_failover=auto_failover,
             max_attempts=max_failover_attempts,
             delay=failback_delay,
@@ -97,7 +106,13 @@ class ReplicatedStorage(StorageWrapper):
         patience = timeout + 3 * settings.settle
         self._steering = Steering(self._primary, self._secondary, settings, patience=patience, clock=clock)
         self._unbroken = unbroken
-        self._shipping = Shipping(self._primary, self._secondary, rebase=rebase, unbroken=unbroken)
+        self._shipping = Shipping(
+            self._primary,
+            self._secondary,
+            rebase=rebase,
+            unbroken=unbroken,
+            roles=self._steering.roles if mode == "sync" else None,
+        )
         self._syncing = Syncing(self._primary, self._secondary, self._shipping, clock) if mode == "sync" else None
         what = self._syncing.what if self._syncing is not None else None
         self._upkeep = Upkeep(self._steering, self._shipping, what=what, clock=clock)
@@ -220,7 +235,9 @@ class ReplicatedStorage(StorageWrapper):
             page = await store.checkpoints(asked)
             if page.checkpoints:
                 commit = replace(commit, fork=replace(fork, checkpoint_id=page.checkpoints[0].checkpoint_id))
-        return replace(commit, journal=pack(commit))
+        # The secondary acknowledges alone whenever it serves, the primary in async mode only.
+        lone = use.side == "secondary" or self._syncing is None
+        return replace(commit, journal=pack(commit, term=use.term, lone=lone))
 
     async def _room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full: nothing is dropped, so nothing more is taken."""
@@ -379,12 +396,12 @@ def _check_stores(primary: Storage, secondary: Storage) -> None:
 
 def _check_settings(mode: str, interval: float, attempts: int, delay: float, max_outbox: int, timeout: float) -> None:
     if mode not in ("sync", "async"):
-        raise ConfigError(f"replication_mode must be 'sync' or 'async'; got {mode!r:.60}")
+        raise ConfigError(f"replication_mode must be 'sync' or 'async'; got {shown(mode)}")
     for name, seconds in (("health_check_interval", interval), ("timeout", timeout)):
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-            raise ConfigError(f"{name} must be more than 0 seconds; got {seconds!r:.60}")
+            raise ConfigError(f"{name} must be more than 0 seconds; got {shown(seconds)}")
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not delay >= 0:
-        raise ConfigError(f"failback_delay must be a number of seconds, 0 or more; got {delay!r:.60}")
+        raise ConfigError(f"failback_delay must be a number of seconds, 0 or more; got {shown(delay)}")
     for name, count in (("max_failover_attempts", attempts), ("max_outbox", max_outbox)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ConfigError(f"{name} must be a whole number, 1 or more; got {count!r:.60}")
+            raise ConfigError(f"{name} must be a whole number, 1 or more; got {shown(count)}")

@@ -38,6 +38,7 @@ class Syncing:
         self._clock = clock
         self._ends: OrderedDict[str, str] = OrderedDict()
         self._done: set[tuple[str, str]] = set()
+        self._found: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
 
     def what(self, entry: JournalEntry) -> Literal["ship", "trim", "leave"]:
@@ -45,8 +46,13 @@ class Syncing:
         key = entry.thread_id, entry.commit_id
         if key in self._done:
             self._done.discard(key)
+            self._found.pop(key, None)
             return "trim"
-        return "ship" if self._clock.now().timestamp() - entry.at.timestamp() > _PATIENCE else "leave"
+        # By this process's own clock: those of the writers may be wrong.
+        now = self._clock.monotonic()
+        if len(self._found) >= _DONE:
+            self._found.clear()
+        return "ship" if now - self._found.setdefault(key, now) > _PATIENCE else "leave"
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         """Apply the commits to both stores. Raises UnreplicatedError if only the primary has them: they are safe there."""

@@ -74,7 +74,8 @@ class Upkeep:
     async def _change(self, duty: Change) -> None:
         before = self._steering.state.roles
         await self._steering.change(duty)
-        if self._steering.state.roles != before:
+        now = self._steering.state.roles
+        if now is not None and (before is None or now.order[:2] != before.order[:2]):
             level = logging.INFO if duty.roles.term == 1 else logging.WARNING
             _log.log(level, "replication: %s", _told(duty.roles))
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from clew.model.commit import Commit, ThreadFields
 from clew.storage.packing import micros, pack_ranges, text_bytes
+from clew.storage.rules import StoredRow
 from clew.storage.sqlite.indexing import MessageIndex
-from clew.storage.sqlite.removing import keep_receipt
+from clew.storage.sqlite.receipts import keep_receipt
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id
 
 _SQL = named("writes.sql")
 
 
-def add_values(connection: sqlite3.Connection, thread: Thread, commit: Commit, merged: list[tuple[int, int]]) -> None:
-    """Add the new values, and put the merged rows in the place of those that `merged` names by first number and size."""
-    rows = [commit.values] if commit.values else []
-    for row in rows:
-        thread.next_value = row.end
-    for first, size in merged:
-        if commit.values and first == commit.values.first:
-            # Merged as it comes: it is never written by itself.
-            rows = []
-            continue
+def add_values(connection: sqlite3.Connection, thread: Thread, commit: Commit, replaced: Sequence[StoredRow]) -> None:
+    """Add the new values, or put the merged rows in the place of those in `replaced`."""
+    if commit.values:
+        thread.next_value = commit.values.end
+    for first, _, size in replaced:
         connection.execute(_SQL["drop_value_row"], (thread.log_no, first))
         thread.size -= size
-    for row in [*rows, *commit.merge]:
+    for row in (commit.values,) if commit.values else commit.merge:
         connection.execute(_SQL["add_values"], (thread.log_no, row.first, row.count, row.digests, row.data))
         thread.size += len(row.digests) + len(row.data)
 
@@ -97,6 +94,6 @@ def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit,
 
 def describe(connection: sqlite3.Connection, thread: Thread, fields: ThreadFields) -> None:
     """Replace the describing fields."""
-    thread.user_id = fields.user_id
+    thread.owner = fields.user_id
     described = (text_bytes(fields.text), fields.data, fields.run_id, thread.thread_no)
     connection.execute(_SQL["describe_thread"], described)

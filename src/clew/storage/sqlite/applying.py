@@ -1,8 +1,8 @@
-"""How a commit becomes SQL inside the writer's transaction.
+"""Writing commits inside the writer's transaction.
 
-Every commit is decided by reads and by the cached thread rows before its first write, so one that is refused leaves
-nothing behind. The usual commit (a checkpoint and its new values, in a thread that the writer knows) takes the short
-way: its rows are gathered and written together with those of the other commits of the transaction.
+Every commit is decided (`storage.rules`) before its first write, so one that is refused leaves nothing behind. The usual
+commit (a checkpoint and its new values, in a thread that the writer knows) takes the short way: its rows are gathered and
+written together with those of the other commits of the transaction.
 """
 
 from __future__ import annotations
@@ -11,39 +11,22 @@ import sqlite3
 
 from clew.errors import ClewError
 from clew.ids import new_id
-from clew.model.commit import HEAD, Applied, Begin, Commit, Removal
-from clew.model.config import ANY_USER
+from clew.model.commit import Applied, Begin, Commit, Removal
 from clew.model.message import folded
 from clew.model.records import Basis
-from clew.storage.checks import (
-    adds,
-    check_after,
-    check_as_of,
-    check_basis,
-    check_fence,
-    check_first,
-    check_new_owner,
-    check_owner,
-    check_unshared,
-    fork_exists,
-    head_moved,
-    is_open_to,
-    made_checkpoint,
-    owner_of_new,
-    parent_gone,
-    rows_differ,
-)
 from clew.storage.packing import micros, moment, pack_ranges, text_bytes
-from clew.storage.protocol import RECEIPTS_KEPT
+from clew.storage.rules import Decision, adds, decide, made_checkpoint
 from clew.storage.sqlite import thread_index
 from clew.storage.sqlite.adding import add_attachments, add_checkpoint, add_messages, add_values, describe
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.damage import start_over
-from clew.storage.sqlite.forking import Origin, copy_origin, fork_log, origin_of
+from clew.storage.sqlite.facts import HurriedFacts, SQLiteFacts
+from clew.storage.sqlite.forking import copy_origin, fork_log
 from clew.storage.sqlite.indexing import MessageIndex
 from clew.storage.sqlite.journaling import chain, note
 from clew.storage.sqlite.many import Column, ManyRows
-from clew.storage.sqlite.removing import new_log, remove, remove_thread, rows_to_drop, shared_before
+from clew.storage.sqlite.receipts import add_receipts
+from clew.storage.sqlite.removing import new_log, remove, remove_thread
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id
 from clew.storage.sqlite.thread_index import ThreadIndex
@@ -54,7 +37,6 @@ _CHANGE_THREADS = ManyRows(_SQL["change_threads"])
 _THREADS_KNOWN = 10_000
 _RECENT_PLACES = 1_024
 _PLACES_AT_ONCE = 512
-_PRUNED_EVERY = 64
 _NOTHING = Removal()
 
 
@@ -75,6 +57,9 @@ class Applier:
         self._changed: dict[int, Thread] = {}
         self._new_values: list[Column] = []
         self._new_checkpoints: list[Column] = []
+        self._gathered: set[tuple[int, str]] = set()
+        known = (connection, self._threads, self._gathered, self._write_new_rows)
+        self._facts, self._hurried_facts = SQLiteFacts(*known), HurriedFacts(*known)
 
     def begin(self) -> None:
         """Start a transaction, as the only writer of the file."""
@@ -116,7 +101,7 @@ class Applier:
 
     def rollback(self) -> None:
         """Undo the transaction and forget what it made known."""
-        for known in (self._threads, self._changed, self._new_values, self._new_checkpoints):
+        for known in (self._threads, self._changed, self._new_values, self._new_checkpoints, self._gathered):
             known.clear()
         self._data_version = -1
         if self.connection.in_transaction:
@@ -129,56 +114,45 @@ class Applier:
         if self._new_checkpoints:
             _ADD_CHECKPOINTS(self._execute, self._new_checkpoints)
             self._new_checkpoints.clear()
+            self._gathered.clear()
 
     def outcome(self, commit: Commit, *, hurried: bool) -> Applied | ClewError:
         """Apply `commit`, or say why not. `hurried` leaves it to a unique index, and so to an error later, to notice ids
         that exist already."""
         self._recent += 1
         try:
-            if hurried:
-                applied = self._apply_usual(commit)
-                if applied is not None:
-                    return applied
+            if hurried and self._is_usual(commit):
+                decided = decide(commit, self._hurried_facts)
+                if not decided.repeated and decided.kept is not None:
+                    return self._gather(decided.kept, commit, decided.parent)
             self._write_new_rows()
-            return self._apply(commit)
+            return self._write(commit, decide(commit, self._facts))
         except ClewError as error:
             return error
 
-    def _apply_usual(self, commit: Commit) -> Applied | None:
-        """Gather the rows of `commit` if it is of the usual kind."""
-        thread = self._threads.get(commit.thread_id)
+    def _is_usual(self, commit: Commit) -> bool:
+        """Whether `commit` brings a checkpoint and values alone, to a thread whose head the writer knows."""
         new = commit.checkpoint
         if (
-            thread is None
-            or new is None
+            new is None
             or commit.remove
-            or commit.fork
-            or commit.merge
             or commit.attachments
             or commit.messages
             or commit.thread
-            or commit.fence is not None
             or commit.after
             or commit.journal is not None
+            or commit.receipts
         ):
-            return None
-        namespace, checkpoint_id, basis, values = new.namespace, new.checkpoint_id, commit.basis, commit.values
-        head = thread.heads.get(namespace, "")
+            return False
+        thread = self._threads.get(commit.thread_id)
         # "" is no id: the head is not known yet. The head's own id means that it is to be replaced.
-        if head in ("", checkpoint_id):
-            return None
-        user = thread.user_id
-        if user is not None and commit.user != user and commit.user is not ANY_USER:
-            return None
-        if basis is not None and (basis.incarnation != thread.incarnation or basis.epoch != thread.epoch):
-            return None
-        if values is not None and values.first != thread.next_value:
-            return None
-        parent = head if new.parent is HEAD else new.parent
-        if parent != head and (basis is None or new.on_conflict == "reject"):
-            return None
-        if thread.has_receipts and self._execute(_SQL["receipt"], (thread.thread_no, commit.commit_id)).fetchone():
-            return None
+        return thread is not None and thread.heads.get(new.namespace, "") not in ("", new.checkpoint_id)
+
+    def _gather(self, thread: Thread, commit: Commit, parent: str | None) -> Applied:
+        """Take the rows of a usual commit, which was decided, to those that are written together."""
+        new, values = commit.checkpoint, commit.values
+        assert new is not None
+        namespace, checkpoint_id = new.namespace, new.checkpoint_id
         if values is not None:
             self._new_values += (thread.log_no, values.first, values.count, values.digests, values.data)
             thread.next_value += values.count
@@ -191,6 +165,7 @@ class Applier:
         if at > thread.updated_at:
             thread.updated_at = at
         self._changed[thread.thread_no] = thread
+        self._gathered.add((thread.thread_no, checkpoint_id))
         self._new_checkpoints += (
             thread.thread_no,
             sequence,
@@ -216,74 +191,35 @@ class Applier:
 
     def thread(self, thread_id: str) -> Thread | None:
         """The thread, as this transaction has it."""
-        known = self._threads.get(thread_id)
-        if known is None:
-            row = self._execute(_SQL["thread"], (thread_id,)).fetchone()
-            if row is not None:
-                known = self._threads[thread_id] = Thread(thread_id, row)
-        return known
+        return self._facts.thread(thread_id)
 
-    def head(self, thread: Thread, namespace: str, *, without: frozenset[str] = frozenset()) -> str | None:
-        """The id of the newest checkpoint in `namespace`, not counting those in `without`."""
-        if not without and namespace in thread.heads:
-            return thread.heads[namespace]
-        if namespace:
-            rows = self._execute(_SQL["other_head"], (thread.thread_no, namespace))
-        else:
-            rows = self._execute(_SQL["main_head"], (thread.thread_no,))
-        head = next((checkpoint_id for checkpoint_id, _ in rows if checkpoint_id not in without), None)
-        rows.close()
-        if not without:
-            thread.heads[namespace] = head
-        return head
-
-    def _apply(self, commit: Commit) -> Applied:
-        existing = self.thread(commit.thread_id)
-        if existing:
-            check_owner(existing.thread_id, existing.user_id, commit.user)
-            if self._execute(_SQL["committed"], (commit.commit_id, existing.thread_no)).fetchone():
-                return self._applied(existing, commit, repeated=True)
-        removal = commit.remove or _NOTHING
-        kept = None if removal.thread else existing
-        check_basis(existing.basis if existing else None, commit)
-        after = existing.last_in_chain if existing else None
-        check_after(commit, after)
-        check_as_of(commit, kept.sequence if kept else 0)
-        if commit.fork is None:
-            check_first(commit, kept.next_value if kept else 0)
-        if commit.fence is not None:
-            check_fence(commit, self._last_token(commit.thread_id))
+    def _write(self, commit: Commit, decided: Decision[Thread]) -> Applied:
+        """Write what was decided: from here on only the storage itself can fail."""
+        existing, kept = decided.existing, decided.kept
+        if decided.repeated and existing:
+            return self._applied(existing, commit, repeated=True)
+        after = decided.last_in_chain
         if kept is None and not adds(commit):
             note(self.connection, commit, after, existing)
             return Applied(basis=None, removed=self._delete(existing))
-        origin = self._origin(commit, kept)
-        # What is decided here, and what the writing needs of it.
-        dropped = rows_to_drop(self.connection, kept, removal.values) if kept and removal.values else []
-        merged = self._merged(commit, kept, removal)
-        parent = self._parent(commit, kept, removal)
-        owner = kept.user_id if kept else owner_of_new(commit, origin.thread.user_id if origin else None)
-        check_new_owner(owner, commit)
-        # Everything is decided: from here on only the storage itself can fail.
-        log_no = fork_log(self.connection, origin) if origin else None
-        removed = remove(self.connection, kept, removal, dropped, self._index) if kept else self._delete(existing)
-        thread = kept or self._create(commit, owner, log_no)
-        if origin and commit.fork:
-            copy_origin(self.connection, thread, commit, commit.fork, origin)
-        if not origin or commit.checkpoint:
-            thread.sequence += 1
+        log_no = fork_log(self.connection, decided.origin[0]) if decided.origin else None
+        if kept:
+            removed = remove(self.connection, kept, commit.remove or _NOTHING, decided.dropped, self._index)
+        else:
+            removed = self._delete(existing)
+        thread = kept or self._create(commit, decided.owner, log_no)
+        thread.sequence += 1
+        if decided.origin and commit.fork:
+            copy_origin(self.connection, thread, commit, commit.fork, *decided.origin)
         thread.updated_at = max(thread.updated_at, micros(commit.at))
-        add_values(self.connection, thread, commit, merged)
-        add_checkpoint(self.connection, thread, commit, parent)
+        add_values(self.connection, thread, commit, decided.replaced)
+        add_checkpoint(self.connection, thread, commit, decided.parent)
         add_attachments(self.connection, thread, commit)
         add_messages(self.connection, thread, commit, self._index)
         if commit.thread:
             describe(self.connection, thread, commit.thread)
             self._to_index += 1
-        if made_checkpoint(commit) is None:
-            self._execute(_SQL["add_receipt"], (thread.thread_no, commit.commit_id, thread.sequence, 0))
-            if thread.sequence % _PRUNED_EVERY == 0:
-                self._execute(_SQL["prune_receipts"], (thread.thread_no, thread.sequence - RECEIPTS_KEPT - 1))
-            thread.has_receipts = 1
+        add_receipts(self.connection, thread, commit, replaced=decided.replaces)
         note(self.connection, commit, after, thread)
         chain(self.connection, thread, commit)
         self._changed[thread.thread_no] = thread
@@ -305,72 +241,6 @@ class Applier:
             removed=removed,
             repeated=repeated,
         )
-
-    def _last_token(self, thread_id: str) -> int | None:
-        found = self._execute(_SQL["lease"], (thread_id,)).fetchone()
-        return found[1] if found else None
-
-    def _origin(self, commit: Commit, kept: Thread | None) -> Origin | None:
-        fork = commit.fork
-        if fork is None:
-            return None
-        if kept:
-            raise fork_exists(commit.thread_id)
-        source = self.thread(fork.thread_id)
-        if source and (not is_open_to(source.user_id, commit.user) or fork.thread_id == commit.thread_id):
-            source = None
-        head = self.head(source, fork.namespace) if source else None
-        origin = origin_of(self.connection, fork, source, head)
-        check_first(commit, origin.thread.next_value)
-        return origin
-
-    def _merged(self, commit: Commit, thread: Thread | None, removal: Removal) -> list[tuple[int, int]]:
-        """First number and size of each row that `commit.merge` replaces. Raises ConflictError if they don't make it up."""
-        replaced: list[tuple[int, int]] = []
-        if not commit.merge:
-            return replaced
-        _, shared = shared_before(self.connection, thread.log_no) if thread else (0, 0)
-        for row in commit.merge:
-            old: list[tuple[int, int, int]] = []
-            if thread and not removal.state:
-                check_unshared(thread.thread_id, row.first, shared)
-                old = self._execute(_SQL["values_between"], (thread.log_no, row.first, row.end)).fetchall()
-            if new := commit.values:
-                old += [(new.first, new.count, len(new.digests) + len(new.data))] if row.end > new.first else []
-            old = [each for each in old if each[0] + each[1] > row.first]
-            ends = [row.first, *(first + count for first, count, _ in old)]
-            if not old or [first for first, _, _ in old] != ends[:-1] or ends[-1] != row.end:
-                raise rows_differ(commit.thread_id, row)
-            replaced += [(first, size) for first, _, size in old]
-        return replaced
-
-    def _parent(self, commit: Commit, thread: Thread | None, removal: Removal) -> str | None:
-        """The parent of the commit's new checkpoint. One that is replaced keeps its own, and meets no conflict."""
-        new = commit.checkpoint
-        if new is None:
-            return None
-        head = None
-        gone: frozenset[str] = frozenset()
-        if commit.fork and new.namespace == commit.fork.namespace:
-            head = commit.fork.as_checkpoint_id
-        elif thread and not removal.state:
-            gone = frozenset(key for namespace, key in removal.checkpoints if namespace == new.namespace)
-            if new.checkpoint_id not in gone and self._checkpoint_no(thread, new.namespace, new.checkpoint_id):
-                return None
-            head = self.head(thread, new.namespace, without=gone)
-        if new.parent is HEAD:
-            return head
-        if new.on_conflict == "reject" and new.parent != head:
-            raise head_moved(commit, head)
-        if new.parent is not None and new.parent != head and commit.basis is None:
-            kept = None if removal.state or new.parent in gone else thread
-            if kept is None or not self._checkpoint_no(kept, new.namespace, new.parent):
-                raise parent_gone(commit, head)
-        return new.parent
-
-    def _checkpoint_no(self, thread: Thread, namespace: str, checkpoint_id: str) -> int | None:
-        found = self._execute(_SQL["checkpoint"], (checkpoint_id, thread.thread_no, namespace)).fetchone()
-        return found[0] if found else None
 
     def _create(self, commit: Commit, owner: str | None, log_no: int | None) -> Thread:
         at = micros(commit.at)

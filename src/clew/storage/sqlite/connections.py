@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import sys
@@ -131,12 +132,14 @@ class Connections:
         self._changed = threading.Condition()
         self._preparing = threading.Lock()
         self._prepared = threading.Event()
+        self._identity: tuple[int, int] | None = None
 
     def open(self, *, busy_timeout: float | None = None) -> sqlite3.Connection:
         """A new connection that may write, usable from any thread (by one at a time)."""
         directory = Path(self.path).parent
         if not directory.is_dir():
             raise StorageError(f"{directory} is not a directory: create it, then try again", path=self.path)
+        self._create()
         connection = sqlite3.connect(
             self.path,
             timeout=self.busy_timeout if busy_timeout is None else busy_timeout,
@@ -153,6 +156,33 @@ class Connections:
             connection.close()
             raise
         return connection
+
+    def _create(self) -> None:
+        """Create the file if it is not there, for this user only: conversations are nobody else's business. Once it was there,
+        it is not created again."""
+        if self._identity is not None:
+            return self.check_there()
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError:
+            # It is there, or SQLite says what is wrong with it.
+            return None
+
+    def check_there(self) -> None:
+        """Raise StorageError if the file was deleted or replaced: what is written to the open one is lost."""
+        if self._identity is not None and self._identity_now() != self._identity:
+            raise StorageError(
+                f"{self.path} was deleted or replaced while it was open, and what was saved to it since is lost: "
+                "put it back or take care of it, then connect again",
+                path=self.path,
+            )
+
+    def _identity_now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  (a Path would cost as much as the call)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def prepare(self) -> None:
         """Create, check or migrate the file, once. Safe in many threads and processes."""
@@ -171,6 +201,7 @@ class Connections:
                     raise
             except sqlite3.Error as error:
                 raise storage_error(error, self.path) from error
+            self._identity = self._identity_now()
             self._prepared.set()
             # It has read the schema already: the first reader gets it.
             with self._changed:
@@ -213,6 +244,7 @@ class Connections:
     def read(self, work: Callable[[sqlite3.Connection, *Args], Result], *args: *Args) -> Result:
         """`work(connection, *args)` over one unchanging view of the file."""
         self.prepare()
+        self.check_there()
         connection = self._borrow()
         try:
             connection.execute("BEGIN")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from clew.model.commit import Commit
 from clew.model.queries import JournalPage, JournalQuery
 from clew.model.records import JournalEntry
-from clew.storage.checks import next_in_chain
 from clew.storage.packing import micros, moment, text_bytes
+from clew.storage.rules import next_in_chain
+from clew.storage.sqlite.receipts import read_receipts
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread
 
@@ -67,4 +68,7 @@ def journal(connection: sqlite3.Connection, query: JournalQuery) -> JournalPage:
         for position, thread_id, commit_id, after, incarnation, at, data in connection.execute(statement, asked)
     )
     (count,) = connection.execute(_READS["journal_count"]).fetchone()
-    return JournalPage(entries=entries, count=count)
+    receipts: tuple[str, ...] = ()
+    if query.receipts and query.thread_id is not None:
+        receipts = read_receipts(connection, query.thread_id)
+    return JournalPage(entries=entries, count=count, receipts=receipts)

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from clew.model.config import User
 from clew.model.records import LeaseRecord
-from clew.storage.checks import check_owner
 from clew.storage.packing import micros, moment
+from clew.storage.rules import check_owner
 from clew.storage.sqlite.applying import Applier
 from clew.storage.sqlite.schema import named
 
@@ -30,7 +30,7 @@ class LeaseRequest:
         thread_id, holder, now = self.thread_id, self.holder, self.now
         execute = applier.connection.execute
         if thread := applier.thread(thread_id):
-            check_owner(self.thread_id, thread.user_id, self.user)
+            check_owner(self.thread_id, thread.owner, self.user)
         found = execute(_SQL["lease"], (thread_id,)).fetchone()
         last = _record(thread_id, found) if found else None
         expires_at = now + timedelta(seconds=self.ttl)

@@ -160,3 +160,15 @@ ORDER BY position LIMIT :limit
 
 -- name: journal_count
 SELECT count(*) FROM journal
+
+-- name: receipts
+SELECT commit_id, place FROM receipts JOIN threads USING (thread_no) WHERE thread_id = :thread
+UNION
+SELECT commit_id, sequence << 10 | 1023 FROM checkpoints WHERE commit_id IS NOT NULL AND checkpoint_no IN (
+    SELECT checkpoint_no FROM recent_checkpoint_places AS place JOIN threads USING (thread_no)
+    WHERE thread_id = :thread AND place.sequence > threads.sequence - :kept
+    UNION ALL SELECT checkpoint_no FROM checkpoint_places AS place JOIN threads USING (thread_no)
+    WHERE thread_id = :thread AND place.sequence > threads.sequence - :kept
+    UNION ALL SELECT checkpoint_no FROM checkpoints AS place JOIN threads USING (thread_no)
+    WHERE thread_id = :thread AND namespace <> '' AND place.sequence > threads.sequence - :kept)
+ORDER BY 2 DESC LIMIT :limit

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from clew.model.commit import Removal
-from clew.model.records import Range
-from clew.storage.checks import check_unshared
-from clew.storage.packing import union
+from clew.storage.rules import StoredRow
 from clew.storage.sqlite.indexing import MessageIndex
+from clew.storage.sqlite.receipts import keep_all_receipts, keep_receipt
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread
 
 _SQL = named("writes.sql")
-
-
-def rows_to_drop(connection: sqlite3.Connection, thread: Thread, ranges: tuple[Range, ...]) -> list[tuple[int, int]]:
-    """First number and size of each value row that lies in `ranges` whole. Raises ConflictError if one is shared."""
-    found: list[tuple[int, int]] = []
-    _, shared = shared_before(connection, thread.log_no)
-    for first, end in union(ranges):
-        check_unshared(thread.thread_id, first, shared)
-        for start, count, size in connection.execute(_SQL["values_between"], (thread.log_no, first, end)).fetchall():
-            if first <= start and start + count <= end:
-                found.append((start, size))
-    return found
 
 
 def shared_before(connection: sqlite3.Connection, log_no: int) -> tuple[int, int]:
@@ -34,7 +22,7 @@ def shared_before(connection: sqlite3.Connection, log_no: int) -> tuple[int, int
 
 
 def remove(
-    connection: sqlite3.Connection, thread: Thread, removal: Removal, rows: list[tuple[int, int]], index: MessageIndex
+    connection: sqlite3.Connection, thread: Thread, removal: Removal, rows: Sequence[StoredRow], index: MessageIndex
 ) -> int:
     """Take out what `removal` names and the value rows `rows`; how many checkpoints and messages that were."""
     removed = sum(_remove_message(connection, thread, message_id, index) for message_id in removal.messages)
@@ -44,7 +32,7 @@ def remove(
     else:
         for namespace, checkpoint_id in removal.checkpoints:
             gone += _remove_checkpoint(connection, thread, namespace, checkpoint_id)
-        for first, size in rows:
+        for first, _, size in rows:
             connection.execute(_SQL["drop_value_row"], (thread.log_no, first))
             thread.size -= size
     if removal.state or gone or removal.values:
@@ -80,21 +68,13 @@ def _remove_checkpoint(connection: sqlite3.Connection, thread: Thread, namespace
     return 1
 
 
-def keep_receipt(connection: sqlite3.Connection, thread: Thread, commit_id: str | None, sequence: int) -> None:
-    """Remember for good that `commit_id` was applied, though no checkpoint says so any more."""
-    if commit_id is not None:
-        connection.execute(_SQL["add_receipt"], (thread.thread_no, commit_id, sequence, 1))
-        thread.has_receipts = 1
-
-
 def remove_state(connection: sqlite3.Connection, thread: Thread) -> int:
     """Take out all checkpoints, attachments and values. Numbering goes on, in a log of its own; how many checkpoints."""
     number = (thread.thread_no,)
     count, size = connection.execute(_SQL["state_size"], number).fetchone()
     size += connection.execute(_SQL["all_attachments_size"], number).fetchone()[0]
     size += connection.execute(_SQL["values_size"], (thread.log_no,)).fetchone()[0]
-    connection.execute(_SQL["keep_receipts"], number)
-    thread.has_receipts = 1
+    keep_all_receipts(connection, thread)
     _drop_state(connection, thread)
     thread.log_no = new_log(connection, thread.thread_no)
     thread.checkpoint_count -= count

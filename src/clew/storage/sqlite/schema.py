@@ -11,7 +11,7 @@ from clew.errors import SchemaVersionError
 APPLICATION_ID = 0x434C4557
 """`CLEW` in the file's header, so that `file` and this code know whose it is."""
 
-MIGRATIONS = ("schema.sql", "journal.sql", "threads.sql")
+MIGRATIONS = ("schema.sql", "journal.sql", "threads.sql", "receipts.sql")
 """Script n takes a file from version n to n + 1; a fresh file runs them all, so they are the schema."""
 
 VERSION = len(MIGRATIONS)

@@ -1,4 +1,4 @@
-"""A thread's row as the writer knows it, and what a commit may do to it: decided before anything is written."""
+"""A thread's row as the writer knows it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Thread:
     """The row of one thread, changed in memory and written at the end of the transaction.
 
     `chain` is the last commit of the thread's chain, if that was its commit number `chained_at`.
-    `heads` has the newest checkpoint's id of each namespace that was looked at; `has_receipts` says that the
-    receipts table may have some of this thread.
+    `heads` has the newest checkpoint's id of each namespace that was looked at; `receipts` says how many
+    the receipts table has of this thread.
     """
 
     __slots__ = (
@@ -22,7 +22,6 @@ class Thread:
         "chained_at",
         "checkpoint_count",
         "epoch",
-        "has_receipts",
         "heads",
         "incarnation",
         "indexed_messages",
@@ -30,19 +29,20 @@ class Thread:
         "message_count",
         "next_message",
         "next_value",
+        "owner",
+        "receipts",
         "sequence",
         "size",
         "thread_id",
         "thread_no",
         "updated_at",
-        "user_id",
     )
 
     def __init__(self, thread_id: str, row: ThreadRow) -> None:
         self.thread_id = thread_id
         (
             self.thread_no,
-            self.user_id,
+            self.owner,
             self.log_no,
             self.incarnation,
             self.epoch,
@@ -56,14 +56,14 @@ class Thread:
             self.updated_at,
             self.chain,
             self.chained_at,
-            self.has_receipts,
+            self.receipts,
         ) = row
         self.heads: dict[str, str | None] = {}
 
     def changes(self) -> tuple[str | int | None, ...]:
         """The parameters of `change_thread`."""
         return (
-            self.user_id,
+            self.owner,
             self.log_no,
             self.epoch,
             self.next_value,

@@ -302,6 +302,10 @@ class Writer:
                 raise
             raise _FileFailedError(error) from error
         self._index_broken = False
+        try:
+            self._connections.check_there()
+        except StorageError as error:
+            raise _FileFailedError(error) from error
         self._upkeep.wrote(jobs)
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:

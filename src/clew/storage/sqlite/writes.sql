@@ -3,7 +3,7 @@
 -- name: thread
 SELECT thread_no, user_id, log_no, incarnation, epoch, next_value, sequence, next_message, message_count,
        indexed_messages, checkpoint_count, size, updated_at, chain, chained_at,
-       EXISTS (SELECT 1 FROM receipts WHERE receipts.thread_no = threads.thread_no)
+       (SELECT count(*) FROM receipts WHERE receipts.thread_no = threads.thread_no)
 FROM threads WHERE thread_id = ?
 
 -- name: add_thread
@@ -117,11 +117,11 @@ SELECT count(*), coalesce(sum(length(metadata) + length(body)), 0) FROM checkpoi
     UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
 
 -- name: keep_receipts
-INSERT OR IGNORE INTO receipts (thread_no, commit_id, sequence, lasting)
-SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence, 1 FROM checkpoints WHERE checkpoint_no IN (
-    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1
-    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1
-    UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
+INSERT OR IGNORE INTO receipts (thread_no, commit_id, place)
+SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence << 10 | 1023 FROM checkpoints WHERE checkpoint_no IN (
+    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1 AND sequence > ?2
+    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1 AND sequence > ?2
+    UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '' AND sequence > ?2)
 
 -- name: drop_main_checkpoints
 DELETE FROM checkpoints WHERE checkpoint_no IN (
@@ -140,10 +140,11 @@ UNION ALL SELECT 1 FROM receipts WHERE thread_no = ?2 AND commit_id = ?1
 SELECT 1 FROM receipts WHERE thread_no = ? AND commit_id = ?
 
 -- name: add_receipt
-INSERT OR REPLACE INTO receipts (thread_no, commit_id, sequence, lasting) VALUES (?, ?, ?, ?)
+INSERT OR IGNORE INTO receipts (thread_no, commit_id, place) VALUES (?, ?, ?)
 
 -- name: prune_receipts
-DELETE FROM receipts WHERE thread_no = ? AND lasting = 0 AND sequence <= ?
+DELETE FROM receipts WHERE thread_no = ?1 AND commit_id IN (
+    SELECT commit_id FROM receipts WHERE thread_no = ?1 ORDER BY place DESC LIMIT -1 OFFSET ?2)
 
 -- name: drop_receipts
 DELETE FROM receipts WHERE thread_no = ?

@@ -12,12 +12,14 @@ from clew.testing.contract.messages import MessageContract
 from clew.testing.contract.owners import OwnerContract
 from clew.testing.contract.receipts import ReceiptContract
 from clew.testing.contract.removal import RemovalContract
+from clew.testing.contract.rules import RuleContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.threads import ThreadContract
 from clew.testing.contract.values import ValueContract
 
 
 class StorageContract(
+    RuleContract,
     CommitContract,
     ReceiptContract,
     ConcurrencyContract,

@@ -42,6 +42,13 @@ class ContractPart:
             pytest.skip(f"{store.capabilities.name} needs an event loop")
         return store
 
+    @pytest.fixture
+    def journaling(self, store: DrivenStorage) -> DrivenStorage:
+        """The storage, if it keeps a journal."""
+        if not store.capabilities.journals:
+            pytest.skip(f"{store.capabilities.name} keeps no journal of its own")
+        return store
+
 
 def _size(record: Stored) -> int:
     match record:

@@ -56,8 +56,8 @@ def bad_commits(known: Basis) -> dict[str, tuple[Commit, type[ClewError]]]:
         "epoch": (replace(good, basis=stale), StaleBasisError),
         "number": (replace(good, values=row(2)), StaleBasisError),
         "fence": (replace(good, fence=12345), LeaseError),
-        "fork": (replace(good, fork=fork_of("t")), ConflictError),
-        "merge": (replace(good, merge=(row(0, 2),)), ConflictError),
+        "fork": (commit(user="ann", fork=fork_of("t")), ConflictError),
+        "merge": (commit(user="ann", remove=good.remove, merge=[row(0, 2)]), ConflictError),
         "head": (replace(good, checkpoint=rejected), ConflictError),
         "new owner": (replace(good, thread=fields(user_id="bob")), PermissionDeniedError),
     }
@@ -137,17 +137,23 @@ class CommitContract(ContractPart):
         basis = store.apply(full_commit(user="ann")).basis
         assert basis is not None
         gone = replace(basis, incarnation="another", epoch=9)
-        worst = commit(user="bob", basis=gone, values=row(9), fence=99, fork=fork_of("nowhere"))
+        rejected = checkpoint("c2", parent="elsewhere", on_conflict="reject")
+        stolen = fields(user_id="bob")
+        worst = commit(user="bob", basis=gone, values=row(9), fence=99, checkpoint=rejected, thread=stolen)
         store.refused(worst, PermissionDeniedError)
         store.refused(replace(worst, user="ann"), ThreadDeletedError)
-        store.refused(replace(worst, user="ann", basis=replace(basis, epoch=9), fork=None), StaleBasisError)
-        store.refused(replace(worst, user="ann", basis=basis, fork=None), StaleBasisError)
+        store.refused(replace(worst, user="ann", basis=replace(basis, epoch=9)), StaleBasisError)
+        store.refused(replace(worst, user="ann", basis=basis), StaleBasisError)
         store.refused(replace(worst, user="ann", basis=basis, values=None), LeaseError)
+        store.refused(replace(worst, user="ann", basis=basis, values=None, fence=None), ConflictError)
+        known = checkpoint("c2", parent="c1", on_conflict="reject")
+        last = replace(worst, user="ann", basis=basis, values=None, fence=None, checkpoint=known)
+        store.refused(last, PermissionDeniedError)
 
     def test_a_failed_commit_creates_no_thread(self, store: DrivenStorage) -> None:
         store.refused(commit(values=row(5), messages=[message("m1")]), StaleBasisError)
         store.refused(commit(fence=1, messages=[message("m1")]), LeaseError)
-        store.refused(commit(fork=fork_of("nowhere"), messages=[message("m1")]), ConflictError)
+        store.refused(commit(fork=fork_of("nowhere")), ConflictError)
         rejected = checkpoint("c1", parent="elsewhere", on_conflict="reject")
         store.refused(commit(checkpoint=rejected, messages=[message("m1")]), ConflictError)
         assert store.threads() == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import pytest
-
 from clew.errors import ConflictError, ThreadDeletedError
 from clew.model.commit import After, Begin, Removal
 from clew.model.records import JournalEntry
@@ -20,13 +18,6 @@ def noted(entry: JournalEntry) -> tuple[str, str, str | None, bytes]:
 
 
 class JournalContract(ContractPart):
-    @pytest.fixture
-    def journaling(self, store: DrivenStorage) -> DrivenStorage:
-        """The storage, if it keeps a journal."""
-        if not store.capabilities.journals:
-            pytest.skip(f"{store.capabilities.name} keeps no journal of its own")
-        return store
-
     def test_a_commit_without_a_journal_leaves_none(self, journaling: DrivenStorage) -> None:
         journaling.apply(full_commit())
         assert journaling.journal() == []

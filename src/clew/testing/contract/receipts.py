@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import cycle, islice
+
+import pytest
 from msgspec.structs import replace
 
 from clew.errors import ConflictError, PermissionDeniedError
-from clew.model.commit import Applied, Removal
-from clew.storage.protocol import RECEIPTS_KEPT, StaleBasisError
+from clew.model.commit import Applied, Commit, Removal
+from clew.model.queries import JournalQuery
+from clew.model.records import Basis
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, StaleBasisError
 from clew.testing.build import checkpoint, commit, deletion, fields, fork_of, later, message, row
 from clew.testing.contract.base import ContractPart, chain, full_commit
 from clew.testing.driver import DrivenStorage
@@ -45,11 +50,11 @@ class ReceiptContract(ContractPart):
         assert [message.text for message in store.messages()] == ["new", "hello"]
         assert store.known().text == "new"
 
-    def test_a_checkpoint_commit_is_recognised_for_good(self, store: DrivenStorage) -> None:
-        made = full_commit()
+    def test_a_commit_is_recognised_as_long_as_its_own_checkpoint_is_there(self, store: DrivenStorage) -> None:
+        made = full_commit(commit_id="c1")
         store.apply(made)
         store.outcomes(*(commit(messages=[message("m1", str(number))]) for number in range(2 * RECEIPTS_KEPT)))
-        store.outcomes(*chain(RECEIPTS_KEPT))
+        store.outcomes(*(commit(checkpoint=checkpoint(f"d{number}")) for number in range(RECEIPTS_KEPT)))
         assert store.apply(made).repeated
 
     def test_the_last_commits_without_a_checkpoint_are_recognised(self, store: DrivenStorage) -> None:
@@ -58,6 +63,80 @@ class ReceiptContract(ContractPart):
         outcomes = store.outcomes(*made)
         assert all(isinstance(outcome, Applied) and outcome.repeated for outcome in outcomes)
         assert store.messages()[0].text == str(RECEIPTS_KEPT - 1)
+
+    @pytest.mark.parametrize(("kinds", "together"), [("ms", 1), ("ms", 100), ("mms", 100), ("msr", 100)])
+    def test_the_receipts_of_a_thread_are_bounded_whatever_is_written(
+        self, journaling: DrivenStorage, kinds: str, together: int
+    ) -> None:
+        basis = journaling.apply(commit(values=row(0), checkpoint=checkpoint("first"))).basis
+        assert basis is not None
+        made = [self._of_kind(kind, number, basis) for number, kind in enumerate(islice(cycle(kinds), 1_000))]
+        for first in range(0, len(made), together):
+            outcomes = journaling.outcomes(*made[first : first + together])
+            assert all(isinstance(outcome, Applied) for outcome in outcomes)
+        kept = journaling.receipts()
+        assert len(kept) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
+        order = {each.commit_id: number for number, each in enumerate(made)}
+        assert kept == sorted(kept, key=order.__getitem__)
+        last = made[-RECEIPTS_KEPT:]
+        without_own = [each.commit_id for each in last if each.checkpoint is None]
+        assert [each for each in kept if each in without_own] == without_own
+        outcomes = journaling.outcomes(*last)
+        assert all(isinstance(outcome, Applied) and outcome.repeated for outcome in outcomes)
+        assert journaling.receipts() == kept
+
+    def _of_kind(self, kind: str, number: int, basis: Basis) -> Commit:
+        if kind == "m":
+            return commit(messages=[message("m", str(number))])
+        if kind == "r":
+            return commit(remove=Removal(messages=("m",)))
+        return commit(commit_id=f"s{number}", basis=basis, checkpoint=checkpoint(f"s{number}"))
+
+    def test_a_commit_brings_receipts_from_elsewhere(self, journaling: DrivenStorage) -> None:
+        journaling.apply(commit(commit_id="a", messages=[message("m1")]))
+        brought = [f"from elsewhere {number}" for number in range(RECEIPTS_KEPT)]
+        bringing = commit(commit_id="b", thread=fields("a copy"), receipts=brought)
+        journaling.apply(bringing)
+        known = journaling.receipts()
+        assert set(known[-1 - len(brought) :]) == {*brought, "b"}
+        before = journaling.everything()
+        for commit_id in (*brought[:3], brought[-1], "b"):
+            assert journaling.apply(commit(commit_id=commit_id, messages=[message("m1", "again")])).repeated
+            own = commit(commit_id=commit_id, values=row(0), checkpoint=checkpoint(commit_id))
+            assert journaling.apply(own).repeated
+        assert journaling.apply(bringing).repeated
+        assert (journaling.everything(), journaling.receipts()) == (before, known)
+        journaling.apply(deletion())
+        assert journaling.receipts() == []
+        assert self.answers_get_lost or not journaling.apply(commit(commit_id=brought[0], thread=fields())).repeated
+
+    def test_receipts_from_elsewhere_are_bounded_too(self, journaling: DrivenStorage) -> None:
+        for number in range(5):
+            brought = [f"{number}/{place}" for place in range(RECEIPTS_KEPT)]
+            journaling.apply(commit(messages=[message("m1", str(number))], receipts=brought))
+        known = journaling.receipts()
+        assert RECEIPTS_KEPT <= len(known) <= RECEIPTS_KEPT + RECEIPTS_PRUNED + 1
+        assert len(set(brought) & set(known)) >= RECEIPTS_KEPT - 1, "the last ones are kept"
+
+    def test_receipts_alone_make_no_thread(self, journaling: DrivenStorage) -> None:
+        journaling.apply(commit(receipts=["elsewhere"]))
+        assert (journaling.threads(), journaling.receipts()) == ([], [])
+
+    def test_receipts_are_only_told_if_asked_for(self, journaling: DrivenStorage) -> None:
+        journaling.apply(commit(commit_id="a", messages=[message("m1")], journal=b"j"))
+        asked = JournalQuery(thread_id="t")
+        assert journaling.run(journaling.storage.journal(asked)).receipts == ()
+        asked = JournalQuery(thread_id="t", receipts=True)
+        page = journaling.run(journaling.storage.journal(asked))
+        assert ([each.commit_id for each in page.entries], page.receipts, page.count) == (["a"], ("a",), 1)
+        assert journaling.receipts("nowhere") == []
+
+    def test_the_receipt_of_a_commit_outlives_its_checkpoint(self, journaling: DrivenStorage) -> None:
+        journaling.apply_all(full_commit(commit_id="c1"), commit(commit_id="x", checkpoint=checkpoint("c2")))
+        journaling.apply(commit(commit_id="y", checkpoint=checkpoint("c1")))
+        assert set(journaling.receipts()) >= {"c1", "x", "y"}
+        journaling.apply(commit(commit_id="z", remove=Removal(state=True)))
+        assert set(journaling.receipts()) >= {"c1", "x", "y", "z"}
 
     def test_a_fork_that_comes_again_is_recognised(self, store: DrivenStorage) -> None:
         store.apply(full_commit())

@@ -153,7 +153,7 @@ class ThreadContract(ContractPart):
         shorter: dict[str, Any] = {"message": message("m1", "", data=b"1"), "attachment": attachment("c1", "key", b"")}
         store.apply(commit(messages=[shorter["message"]], attachments=[shorter["attachment"]]))
         assert is_stored(**shorter)
-        store.apply(commit(values=row(2, data=b"1"), merge=[row(0, 2, data=b"12")]))
+        store.apply_all(commit(values=row(2, data=b"1")), commit(merge=[row(0, 2, data=b"12")]))
         assert is_stored(values=row(0, 2, data=b"12"), more=row(2, data=b"1"))
         store.apply(commit(remove=Removal(values=((0, 2),))))
         assert is_stored(values=None)

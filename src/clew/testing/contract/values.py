@@ -204,5 +204,16 @@ class ValueContract(ContractPart):
 
     def test_values_can_be_dropped_and_added_in_one_commit(self, store: DrivenStorage) -> None:
         five_rows(store)
-        store.apply(commit(remove=Removal(values=((0, 8),)), values=row(10), merge=[row(8, 3)]))
-        assert store.values().rows == (row(8, 3),)
+        store.apply(commit(remove=Removal(values=((0, 8),)), values=row(10)))
+        assert store.values().rows == (row(8, 2), row(10))
+
+    def test_rows_can_be_dropped_and_merged_in_one_commit(self, store: DrivenStorage) -> None:
+        five_rows(store)
+        store.apply(commit(remove=Removal(values=((0, 6),)), merge=[row(6, 4)]))
+        assert store.values().rows == (row(6, 4),)
+
+    def test_a_row_that_is_dropped_is_not_there_to_be_merged(self, store: DrivenStorage) -> None:
+        five_rows(store)
+        before = store.everything()
+        store.refused(commit(remove=Removal(values=((0, 6),)), merge=[row(4, 6)]), ConflictError)
+        assert store.everything() == before

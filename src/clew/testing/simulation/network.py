@@ -33,9 +33,9 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
-from clew.storage.checks import adds
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
+from clew.storage.rules import adds
 from clew.testing.simulation.loop import Process, VirtualLoop
 from clew.testing.simulation.trace import Trace
 

@@ -1,0 +1,56 @@
+"""Facts about the threads in memory, as the rules of a commit ask for them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+from clew.model.commit import Commit, NewCheckpoint
+from clew.model.records import LeaseRecord, Range, ValueRow
+from clew.storage.memory.thread import Thread, size_of
+from clew.storage.rules import StoredRow
+
+
+class MemoryFacts:
+    """The facts, looked up in the storage's own tables."""
+
+    def __init__(self, threads: Mapping[str, Thread], leases: Mapping[str, LeaseRecord]) -> None:
+        self._threads = threads
+        self._leases = leases
+
+    def thread(self, thread_id: str) -> Thread | None:
+        return self._threads.get(thread_id)
+
+    def has_applied(self, thread: Thread, commit: Commit) -> bool:
+        return thread.has_applied(commit)
+
+    def last_token(self, thread_id: str) -> int | None:
+        lease = self._leases.get(thread_id)
+        return lease.token if lease else None
+
+    def head(self, thread: Thread, namespace: str, *, without: frozenset[str]) -> str | None:
+        lineage = thread.namespaces.get(namespace, {})
+        return next((checkpoint_id for checkpoint_id in reversed(lineage) if checkpoint_id not in without), None)
+
+    def has_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> bool:
+        return checkpoint_id in thread.namespaces.get(namespace, {})
+
+    def replaces(self, thread: Thread, new: NewCheckpoint) -> bool:
+        return self.has_checkpoint(thread, new.namespace, new.checkpoint_id)
+
+    def shared_before(self, thread: Thread) -> int:
+        return thread.log.fixed_before
+
+    def rows(self, thread: Thread, first: int, end: int) -> list[StoredRow]:
+        return [(row.first, row.count, size_of(row)) for row in overlapping(thread.rows, [(first, end)])]
+
+
+def overlapping(rows: list[ValueRow], ranges: Iterable[Range]) -> list[ValueRow]:
+    """Those of `rows`, which are in order, that hold any value of `ranges`: each once, in order."""
+    found = {}
+    for first, end in ranges:
+        position = bisect_right(rows, first, key=lambda row: row.end)
+        while first < end and position < len(rows) and rows[position].first < end:
+            found[position] = rows[position]
+            position += 1
+    return [found[position] for position in sorted(found)]

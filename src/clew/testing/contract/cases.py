@@ -1,0 +1,416 @@
+"""Cases for the rules of a commit: for each, a commit that the rule refuses and one beside it that it lets through.
+
+They are of the usual kind wherever the rule allows it (a checkpoint of the commit's own id from the head, with new values, of a
+writer that knows the thread), because that is what storages have short ways for. `CASES` has one entry or more for each
+rule; `clew.testing.contract.rules` runs each of them on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from clew.ids import new_id
+from clew.model.commit import HEAD, After, Begin, Commit, Removal
+from clew.model.config import ANY_USER
+from clew.model.records import Basis
+from clew.testing.build import checkpoint, commit, deletion, fields, fork_of, later, message, row
+from clew.testing.driver import DrivenStorage
+
+ANN, BOB = "ann", "bob"
+Needs = Literal["journals", "shares_forks"]
+
+
+@dataclass(slots=True)
+class Scene:
+    """Thread `t` of Ann as the next commit finds it: checkpoints `c0`, `c1` and whatever came after them."""
+
+    store: DrivenStorage
+    basis: Basis
+    sequence: int
+    head: str
+    tokens: list[int] = field(default_factory=list)
+    """Those of the thread's leases, the last one last."""
+    last: str | None = None
+    """The end of the thread's chain."""
+
+    def usual(self, commit_id: str | None = None, **parts: Any) -> Commit:
+        """The commit that an agent makes next. `parent` and `on_conflict` are those of its checkpoint."""
+        commit_id = commit_id or new_id()
+        named = {name: parts.pop(name) for name in ("parent", "on_conflict", "namespace") if name in parts}
+        end = self.basis.next_value
+        usual: dict[str, Any] = {
+            "user": ANN,
+            "basis": self.basis,
+            "values": row(end),
+            "checkpoint": checkpoint(parts.pop("as_id", commit_id), covers=[(0, 1), (end, end + 1)], **named),
+        }
+        return commit("t", commit_id=commit_id, **usual | parts)
+
+    def other(self, **parts: Any) -> Commit:
+        """A commit to the thread that is not of the usual kind."""
+        return commit("t", user=ANN, **{"basis": self.basis, **parts})
+
+    def apply(self, made: Commit) -> None:
+        """Apply what a case needs, and see the thread as it is then."""
+        outcome = self.store.apply(made)
+        if made.thread_id == "t":
+            self.saw(made, outcome.basis)
+
+    def saw(self, made: Commit, basis: Basis | None = None) -> None:
+        """Go on from `made`, which is applied before the commit in question, and left `basis` if that is known."""
+        if basis is None:
+            basis = replace(self.basis, next_value=made.values.end if made.values else self.basis.next_value)
+        self.basis = basis
+        self.sequence += 1
+        if made.checkpoint and made.checkpoint.namespace == "":
+            self.head = made.checkpoint.checkpoint_id
+        self.last = made.commit_id if made.journal is not None or made.after else None
+
+
+def new_scene(store: DrivenStorage) -> Scene:
+    """A store with thread `t`, as every case begins."""
+    first = commit("t", commit_id="c0", user=ANN, values=row(0, 3), checkpoint=checkpoint("c0", covers=[(0, 3)]))
+    basis = store.apply(first).basis
+    assert basis is not None
+    scene = Scene(store, basis, sequence=1, head="c0")
+    scene.apply(scene.usual("c1"))
+    return scene
+
+
+def a_usual_one(scene: Scene) -> Commit:
+    return scene.usual()
+
+
+Step = Callable[[Scene], None]
+Make = Callable[[Scene], Commit]
+
+
+def applied(*makers: Make) -> Step:
+    """Commits that a case needs, each made when those before it are applied."""
+
+    def prepare(scene: Scene) -> None:
+        for make in makers:
+            scene.apply(make(scene))
+
+    return prepare
+
+
+nothing = applied()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One way to meet a rule.
+
+    `prepare` makes what the case needs. `refused` and `allowed` make the two commits from the thread as it is. `clear`
+    takes away what was in the way of the refused commit, and returns it as it may be tried again, under the same id.
+    `before` makes the commit that makes a storage know the thread. `needs` names a capability.
+    """
+
+    refused: Make
+    allowed: Make
+    clear: Callable[[Scene, Commit], Commit]
+    prepare: Step = nothing
+    before: Make = a_usual_one
+    needs: tuple[Needs, ...] = field(default=())
+
+
+def right(**parts: Any) -> Callable[[Scene, Commit], Commit]:
+    """Nothing is taken away: the commit is made right."""
+    return lambda _, refused: replace(refused, **parts)
+
+
+def after(*makers: Make) -> Callable[[Scene, Commit], Commit]:
+    """Other commits take away what was in the way."""
+
+    def clear(scene: Scene, refused: Commit) -> Commit:
+        applied(*makers)(scene)
+        return refused
+
+    return clear
+
+
+def forgotten(scene: Scene, refused: Commit) -> Commit:
+    """The thread is deleted with its receipts, and made anew."""
+    scene.store.apply(deletion(user=ANN))
+    anew = new_scene(scene.store)
+    return replace(refused, basis=anew.basis, values=row(anew.basis.next_value))
+
+
+def begun_again(scene: Scene, refused: Commit) -> Commit:
+    """The thread is deleted and made anew, in the incarnation that the commit expects."""
+    assert refused.basis is not None and refused.values is not None
+    begin = Begin(incarnation=refused.basis.incarnation, epoch=refused.basis.epoch)
+    scene.store.apply(deletion(user=ANN))
+    scene.store.apply(
+        commit(user=ANN, begin=begin, values=row(0, refused.values.first), checkpoint=checkpoint("again"))
+    )
+    return refused
+
+
+def fork(thread_id: str, source: str, checkpoint_id: str | None = None, **parts: Any) -> Commit:
+    return commit(thread_id, user=ANN, fork=fork_of(source, checkpoint_id), **parts)
+
+
+def of_thread(thread_id: str, **parts: Any) -> Commit:
+    """The first commit of another thread."""
+    commit_id = new_id()
+    whole: dict[str, Any] = {"user": ANN, "values": row(0), "checkpoint": checkpoint(commit_id), **parts}
+    return commit(thread_id, commit_id=commit_id, **whole)
+
+
+def two_leases(scene: Scene) -> None:
+    for number, holder in enumerate(("me", "you")):
+        scene.tokens.append(scene.store.lease(holder, user=ANN, now=later(60 * number), ttl=1).token)
+
+
+a_fork_of_it = applied(lambda _: fork("f", "t"), a_usual_one, a_usual_one)
+
+
+def removed(checkpoint_id: str) -> Make:
+    return lambda scene: scene.other(remove=Removal(checkpoints=(("", checkpoint_id),)))
+
+
+def moved(thread_id: str, user: str) -> Make:
+    return lambda _: commit(thread_id, user=ANY_USER, thread=fields(user_id=user))
+
+
+def receipt_case(prepare: Step, refused: Make, *, needs: tuple[Needs, ...] = ()) -> Case:
+    """Commit `x` was applied before; the same under another id was not."""
+    return Case(prepare=prepare, refused=refused, allowed=a_usual_one, clear=forgotten, needs=needs)
+
+
+def x(scene: Scene) -> Commit:
+    return scene.usual("x")
+
+
+def x_as(checkpoint_id: str) -> Make:
+    """Commit `x`, with a checkpoint of another id."""
+    return lambda scene: scene.usual("x", as_id=checkpoint_id)
+
+
+CASES: dict[str, dict[str, Case]] = {
+    "owner": {
+        "another": Case(
+            refused=lambda scene: scene.usual(user=BOB),
+            allowed=lambda scene: scene.usual(user=ANN),
+            clear=after(moved("t", BOB)),
+        ),
+        "nobody": Case(
+            refused=lambda scene: scene.usual(user=None),
+            allowed=lambda scene: scene.usual(user=ANY_USER),
+            clear=right(user=ANY_USER),
+        ),
+    },
+    "receipt": {
+        "own": receipt_case(applied(x), x),
+        "messages": receipt_case(applied(lambda scene: scene.other(commit_id="x", messages=[message("m")])), x),
+        "removed": receipt_case(applied(x, a_usual_one, removed("x")), x),
+        "cleared": receipt_case(applied(x, lambda scene: scene.other(remove=Removal(state=True))), x),
+        "replaced": receipt_case(applied(x, lambda scene: scene.usual(as_id="x", values=None)), x_as("y")),
+        "other": receipt_case(applied(x_as("y")), x_as("z")),
+        "own of another": receipt_case(applied(x), x_as("y")),
+        "planted": receipt_case(
+            applied(lambda scene: scene.other(thread=fields(user_id=ANN), receipts=["w", "x"])), x, needs=("journals",)
+        ),
+    },
+    "deleted": {
+        "another": Case(
+            refused=lambda scene: scene.usual(basis=replace(scene.basis, incarnation="another")),
+            allowed=a_usual_one,
+            clear=begun_again,
+            needs=("journals",),
+        ),
+        "gone": Case(
+            refused=lambda scene: of_thread("new", basis=scene.basis),
+            allowed=lambda _: of_thread("new"),
+            clear=right(basis=None),
+        ),
+    },
+    "epoch": {
+        "later": Case(
+            refused=lambda scene: scene.usual(basis=replace(scene.basis, epoch=scene.basis.epoch + 1)),
+            allowed=a_usual_one,
+            clear=after(removed("c0")),
+        ),
+        "earlier": Case(
+            prepare=applied(removed("c0")),
+            refused=lambda scene: scene.usual(basis=replace(scene.basis, epoch=scene.basis.epoch - 1)),
+            allowed=a_usual_one,
+            clear=lambda scene, refused: replace(refused, basis=scene.basis),
+        ),
+    },
+    "after": {
+        "another": Case(
+            refused=lambda scene: scene.usual(after=After("elsewhere")),
+            allowed=lambda scene: scene.usual(after=After(scene.last)),
+            clear=after(lambda scene: scene.other(commit_id="elsewhere", messages=[message("m")], journal=b"j")),
+            before=lambda scene: scene.usual(journal=b"j"),
+            needs=("journals",),
+        ),
+        "none": Case(
+            prepare=applied(lambda scene: scene.usual(journal=b"j")),
+            refused=lambda scene: scene.usual(after=After(None)),
+            allowed=lambda scene: scene.usual(after=After(scene.last)),
+            clear=lambda scene, refused: replace(refused, after=None),
+            before=lambda scene: scene.usual(after=After(scene.last), journal=b"j"),
+            needs=("journals",),
+        ),
+    },
+    "as_of": {
+        "earlier": Case(
+            refused=lambda scene: scene.other(
+                remove=Removal(checkpoints=(("", "c0"),), values=((0, 3),), as_of=scene.sequence - 1)
+            ),
+            allowed=lambda scene: scene.other(
+                remove=Removal(checkpoints=(("", "c0"),), values=((0, 3),), as_of=scene.sequence)
+            ),
+            clear=lambda scene, refused: replace(
+                refused, remove=Removal(checkpoints=(("", "c0"),), as_of=scene.sequence)
+            ),
+        ),
+    },
+    "first": {
+        "above": Case(
+            refused=lambda scene: scene.usual(values=row(scene.basis.next_value + 1)),
+            allowed=a_usual_one,
+            clear=after(a_usual_one),
+        ),
+        "below": Case(
+            refused=lambda scene: scene.usual(values=row(scene.basis.next_value - 1, 2)),
+            allowed=lambda scene: scene.usual(values=row(scene.basis.next_value, 2)),
+            clear=lambda scene, refused: replace(refused, values=row(scene.basis.next_value)),
+        ),
+        "new thread": Case(
+            refused=lambda _: of_thread("new", values=row(1)),
+            allowed=lambda _: of_thread("new", values=row(0)),
+            clear=after(lambda _: of_thread("new")),
+        ),
+    },
+    "fence": {
+        "old": Case(
+            prepare=two_leases,
+            refused=lambda scene: scene.usual(fence=scene.tokens[0]),
+            allowed=lambda scene: scene.usual(fence=scene.tokens[-1]),
+            clear=lambda scene, refused: replace(refused, fence=scene.tokens[-1]),
+            before=lambda scene: scene.usual(fence=scene.tokens[-1]),
+        ),
+        "never given": Case(
+            refused=lambda scene: scene.usual(fence=9_999),
+            allowed=lambda scene: scene.usual(fence=None),
+            clear=right(fence=None),
+        ),
+    },
+    "exists": {
+        "there": Case(
+            prepare=applied(lambda _: of_thread("u")),
+            refused=lambda _: fork("u", "t"),
+            allowed=lambda _: fork("f", "t"),
+            clear=after(lambda _: deletion("u", user=ANN)),
+        ),
+    },
+    "source": {
+        "missing": Case(
+            refused=lambda _: fork("f", "nowhere"),
+            allowed=lambda _: fork("f", "t"),
+            clear=after(lambda _: of_thread("nowhere")),
+        ),
+        "of another": Case(
+            prepare=applied(lambda _: of_thread("his", user=BOB)),
+            refused=lambda _: fork("f", "his"),
+            allowed=lambda _: fork("f", "t"),
+            clear=after(moved("his", ANN)),
+        ),
+    },
+    "origin": {
+        "missing": Case(
+            refused=lambda _: fork("f", "t", "nowhere"),
+            allowed=lambda _: fork("f", "t", "c1"),
+            clear=after(lambda scene: scene.usual("nowhere")),
+        ),
+        "empty": Case(
+            prepare=applied(lambda _: of_thread("empty", checkpoint=None)),
+            refused=lambda _: fork("f", "empty"),
+            allowed=lambda _: fork("f", "t"),
+            clear=after(lambda _: commit("empty", user=ANN, checkpoint=checkpoint("c"))),
+        ),
+    },
+    "shared": {
+        "merged": Case(
+            prepare=a_fork_of_it,
+            refused=lambda scene: scene.other(merge=[row(0, 4)]),
+            allowed=lambda scene: scene.other(merge=[row(4, 2)]),
+            clear=after(lambda _: deletion("f", user=ANN)),
+            needs=("shares_forks",),
+        ),
+        "removed": Case(
+            prepare=a_fork_of_it,
+            refused=lambda scene: scene.other(remove=Removal(values=((3, 4),))),
+            allowed=lambda scene: scene.other(remove=Removal(values=((4, 5),))),
+            clear=after(lambda _: deletion("f", user=ANN)),
+            needs=("shares_forks",),
+        ),
+    },
+    "merge": {
+        "past the end": Case(
+            refused=lambda scene: scene.other(merge=[row(0, scene.basis.next_value + 1)]),
+            allowed=lambda scene: scene.other(merge=[row(0, scene.basis.next_value)]),
+            clear=after(a_usual_one),
+        ),
+        "within a row": Case(
+            refused=lambda scene: scene.other(merge=[row(1, 3)]),
+            allowed=lambda scene: scene.other(merge=[row(0, 4)]),
+            clear=right(merge=(row(0, 4),)),
+        ),
+    },
+    "head": {
+        "another": Case(
+            refused=lambda scene: scene.usual(parent="later", on_conflict="reject"),
+            allowed=lambda scene: scene.usual(parent=scene.head, on_conflict="reject"),
+            clear=after(lambda scene: scene.usual("later", values=None)),
+        ),
+        "earlier": Case(
+            refused=lambda scene: scene.usual(parent="c0", on_conflict="reject"),
+            allowed=lambda scene: scene.usual(parent="c0", on_conflict="branch"),
+            clear=lambda _, refused: replace(refused, checkpoint=checkpoint(refused.commit_id, parent=HEAD)),
+        ),
+        "none": Case(
+            refused=lambda scene: scene.usual(parent=None, on_conflict="reject"),
+            allowed=lambda scene: scene.usual(parent=HEAD, on_conflict="reject"),
+            clear=lambda _, refused: replace(refused, checkpoint=checkpoint(refused.commit_id, parent=HEAD)),
+        ),
+        "namespace": Case(
+            prepare=applied(
+                lambda scene: scene.usual("s0", namespace="sub"), lambda scene: scene.usual("s1", namespace="sub")
+            ),
+            refused=lambda scene: scene.usual(namespace="sub", parent="s0", on_conflict="reject"),
+            allowed=lambda scene: scene.usual(namespace="sub", parent="s1", on_conflict="reject"),
+            clear=lambda _, refused: replace(refused, checkpoint=checkpoint(refused.commit_id, namespace="sub")),
+        ),
+    },
+    "parent": {
+        "missing": Case(
+            refused=lambda scene: scene.usual(basis=None, parent="gone"),
+            allowed=lambda scene: scene.usual(basis=None, parent=scene.head),
+            clear=after(lambda scene: scene.usual("gone", values=None)),
+        ),
+        "removed": Case(
+            prepare=applied(removed("c0")),
+            refused=lambda scene: scene.usual(basis=None, parent="c0"),
+            allowed=lambda scene: scene.usual(parent="c0"),
+            clear=lambda scene, refused: replace(refused, basis=scene.basis),
+        ),
+    },
+    "new_owner": {
+        "another": Case(
+            refused=lambda scene: scene.usual(thread=fields(user_id=BOB)),
+            allowed=lambda scene: scene.usual(thread=fields(user_id=ANN)),
+            clear=right(user=ANY_USER),
+        ),
+    },
+}
+"""The cases of each rule, by its name and their own."""
