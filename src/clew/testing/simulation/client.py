@@ -36,6 +36,8 @@ class Client:
         self._knowledge: dict[str, Knowledge] = {}
         self._done = done
         self._lives = 0
+        self._opened = 0
+        self._worker: Worker | None = None
         self.process: Process | None = None
         self.finished = False
 
@@ -63,8 +65,10 @@ class Client:
                 [self._link(process, server, at) for at, server in enumerate(world.servers)], self.clock
             )
 
+        if self._worker is not None:
+            self._worker.give_up_all()
         checkpointer = opened()
-        worker = Worker(
+        worker = self._worker = Worker(
             process,
             checkpointer,
             notes=self.notes,
@@ -91,7 +95,7 @@ class Client:
 
     def _link(self, process: Process, server: Server, at: int) -> Link:
         world = self._world
-        self._opened = getattr(self, "_opened", 0) + 1
+        self._opened += 1
         chance = Random(f"{world.plan.seed} {world.plan.salt} {self.name} {self._opened}")
         return Link(world.network, server, process, process.name, self.weather[at], chance)
 
@@ -99,5 +103,5 @@ class Client:
         while self._at[lane] < len(steps):
             step = steps[self._at[lane]]
             self._at[lane] += 1
-            await asyncio.sleep(step.pause)
+            await asyncio.sleep(max(0.0, step.at - self._world.loop.time()))
             await worker.perform(step)

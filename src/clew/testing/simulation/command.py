@@ -16,8 +16,10 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clew.testing.simulation.scenarios import SCENARIOS
-from clew.testing.simulation.world import Outcome, simulate
+from clew.testing.simulation.plan import Plan
+from clew.testing.simulation.scenarios import SCENARIOS, Scenario
+from clew.testing.simulation.shrink import shrink, told
+from clew.testing.simulation.world import Outcome, planned, simulate
 
 _CHUNK: Final = 10
 _COLLECT: Final = 20
@@ -134,7 +136,13 @@ def _run(name: str, seeds: Sequence[int], jobs: int, console: Console) -> int:
 
 
 def _replay(name: str, seed: int, args: argparse.Namespace, console: Console) -> int:
-    outcome = simulate(SCENARIOS[name], seed, traced=True)
+    scenario = SCENARIOS[name]
+    plan = planned(scenario, seed)
+    if args.keep:
+        plan = plan.only({int(each) for each in args.keep.split(",")})
+    if args.shrink:
+        plan = _shrunk(scenario, plan, console)
+    outcome = simulate(scenario, seed, plan=plan, traced=True)
     threads = _named_in(outcome)
     for line in outcome.trace.lines(None if args.all or not threads else threads):
         console.print(line, markup=False)
@@ -146,6 +154,28 @@ def _replay(name: str, seed: int, args: argparse.Namespace, console: Console) ->
     for text in outcome.findings.texts:
         console.print(text, markup=False)
     return 0 if outcome.holds else 1
+
+
+def _shrunk(scenario: Scenario, plan: Plan, console: Console) -> Plan:
+    found = simulate(scenario, plan.seed, plan=plan).findings.counts
+    if not found:
+        console.print(f"seed {plan.seed} holds: there is nothing to shrink", markup=False)
+        return plan
+    with console.status("shrinking") as status:
+        shrunk = shrink(
+            scenario,
+            plan,
+            set(found),
+            report=lambda runs, left: status.update(
+                f"shrinking: {runs} runs, {left} of {len(plan.numbers)} decisions left"
+            ),
+        )
+    console.print(f"{len(shrunk.numbers)} of {len(plan.numbers)} decisions are left:", markup=False)
+    for line in told(shrunk):
+        console.print(f"  {line}", markup=False)
+    kept = ",".join(map(str, sorted(shrunk.numbers)))
+    console.print(f"replay: make simulate ARGS='--only {scenario.name} --seed {plan.seed} --keep {kept}'", markup=False)
+    return shrunk
 
 
 def _named_in(outcome: Outcome) -> list[str]:
@@ -161,6 +191,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--seed", type=int, help="replay this one, with the trace of the threads that it fails on")
+    parser.add_argument("--shrink", action="store_true", help="with --seed: leave out what the failure does not need")
+    parser.add_argument(
+        "--keep", metavar="NUMBERS", help="with --seed: only these decisions of the plan, as --shrink tells"
+    )
     parser.add_argument("--all", action="store_true", help="with --seed: the trace of all threads")
     args = parser.parse_args(arguments)
     args.only = args.only or list(SCENARIOS)

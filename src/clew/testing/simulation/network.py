@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from clew.errors import ClewError, StorageError, TransientStorageError
-from clew.model.commit import Applied, Commit
+from clew.model.commit import Applied, Begin, Commit
 from clew.model.config import User
 from clew.model.queries import (
     AttachmentQuery,
@@ -57,10 +59,13 @@ class Weather:
 class Server:
     """A store, and how it is doing. `full`: it takes no additions."""
 
-    def __init__(self, name: str, *, forgets: bool = False) -> None:
+    def __init__(
+        self, name: str, *, forgets: bool = False, memory: Callable[[], MemoryStorage] = MemoryStorage
+    ) -> None:
         self.name = name
         self.forgets = forgets
-        self.store = MemoryStorage()
+        self._memory = memory
+        self.store = memory()
         self.down = self.paused = self.full = False
         self.lives = 0
         self.waiting: list[Request] = []
@@ -70,9 +75,17 @@ class Server:
         """The result of an operation, at once."""
         if self.full and name == "apply" and any(map(adds, args[0])):
             raise StorageError(f"{self.name}: no space left; make room")
+        result = run(getattr(self.store, name)(*args, **more))
         if self.forgets and name in _CHANGES:
-            self._done.append((name, args, more))
-        return run(getattr(self.store, name)(*args, **more))
+            self._done.append((name, ([self._again(each) for each in args[0]],) if name == "apply" else args, more))
+        return result
+
+    def _again(self, commit: Commit) -> Commit:
+        """The commit as it is to be done again after a crash: a thread is then what it was before."""
+        thread = self.store._threads.get(commit.thread_id)
+        if thread is None or commit.begin is not None:
+            return commit
+        return replace(commit, begin=Begin(incarnation=thread.incarnation))
 
     def crash(self, lost: int) -> None:
         """Go down; one that forgets loses its last `lost` writes."""
@@ -80,7 +93,7 @@ class Server:
         self.lives += 1
         if self.forgets and lost:
             kept = self._done[:-lost]
-            self.store, self._done = MemoryStorage(), []
+            self.store, self._done = self._memory(), []
             self.full = False
             for name, args, more in kept:
                 self.call(name, args, more)

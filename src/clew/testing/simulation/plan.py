@@ -21,7 +21,7 @@ TroubleKind = Literal["kill", "stop", "jump", "crash", "pause", "fill", "cut", "
 """`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to a server; the others to the
 way from a client to a server."""
 
-SECONDS: Final = 12.0
+SECONDS: Final = 8.0
 """About how long a run takes, in virtual time, before everything is healed."""
 _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "own": {
@@ -44,7 +44,9 @@ _TROUBLES: Final[Mapping[TroubleKind, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that a client does. `draw` decides what is still open about it; `pause` is how long it rests before."""
+    """Something that a client does, at a time or as soon as it can. `draw` decides what is still open about it.
+
+    The times don't depend on the steps before: so a step that is left out changes little for the others."""
 
     number: int
     client: int
@@ -52,7 +54,7 @@ class Step:
     op: Op
     thread: str
     draw: float
-    pause: float
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,10 @@ class Plan:
             troubles=tuple(each for each in self.troubles if each.number not in numbers),
         )
 
+    def only(self, numbers: Collection[int]) -> Plan:
+        """The same plan with some of its decisions alone."""
+        return self.without(set(self.numbers) - set(numbers))
+
     def lanes(self, client: int) -> dict[Lane, list[Step]]:
         lanes: dict[Lane, list[Step]] = {}
         for step in self.steps:
@@ -101,7 +107,7 @@ class Plan:
 
 
 def make_plan(
-    seed: int, name: str, *, lanes: Sequence[Lane], removals: bool, servers: int, clients: int = 3, steps: int = 20
+    seed: int, name: str, *, lanes: Sequence[Lane], removals: bool, servers: int, clients: int = 3, steps: int = 16
 ) -> Plan:
     """The plan of a seed for the scenario `name`: so many `steps` in each lane of each client."""
     chance = Random(f"{seed} {name}")
@@ -113,6 +119,7 @@ def make_plan(
     for client in range(clients):
         mine = [lane for lane in lanes if lane in ("own", "talk") or chance.random() < 0.7]
         for lane in mine:
+            times = sorted(chance.uniform(0, SECONDS) for _ in range(steps))
             ops = {op: often for op, often in _WORK[lane].items() if removals or lane != "own" or op not in _WHOLE}
             made += [
                 Step(
@@ -122,9 +129,9 @@ def make_plan(
                     op=op,
                     thread=_thread(lane, client, chance),
                     draw=chance.random(),
-                    pause=chance.expovariate(steps / SECONDS * 1.5),
+                    at=at,
                 )
-                for op in chance.choices(list(ops), list(ops.values()), k=steps)
+                for at, op in zip(times, chance.choices(list(ops), list(ops.values()), k=steps), strict=True)
             ]
     kinds = list(_TROUBLES)
     troubles = [

@@ -17,6 +17,7 @@ from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
 from clew.factory.encrypting import with_encryption
 from clew.storage.cached import CachedStorage
+from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage
 from clew.testing.simulation.plan import Lane
@@ -72,6 +73,8 @@ class Scenario:
     durability: Literal["sync", "background"] = "sync"
     forgets: frozenset[int] = frozenset()
     encrypted: bool = False
+    memory: Callable[[], MemoryStorage] = MemoryStorage
+    """Makes the store of a server: a test gives one that breaks a promise."""
     loose: tuple[str, ...] = ()
     """Prefixes of threads that are only judged for what nobody wrote, what is there twice, and different stores."""
 
@@ -101,7 +104,7 @@ def _replicated(mode: Literal["sync", "async"], links: Sequence[Storage], clock:
         rebase=rebase,
         unbroken=unbroken,
         mode=mode,
-        health_check_interval=0.5,
+        health_check_interval=0.75,
         failback_delay=1.0,
         timeout=1.0,
         clock=clock,

@@ -142,9 +142,9 @@ class Worker:
     async def _thin(self, step: Step) -> None:
         """Clean up: what may go is what is not among the newest ones for sure."""
         known = self._known(step.thread)
-        doubtful = sum(part == "checkpoints" for part, _ in known.doubtful)
-        safe = sorted(known.checkpoints)[-max(1, _KEPT - doubtful) :]
-        going = [number for number in known.checkpoints if number not in safe]
+        doubtful = [number for part, (_, number) in sorted(known.doubtful) if part == "checkpoints"]
+        safe = sorted(known.checkpoints)[-max(1, _KEPT - len(doubtful)) :]
+        going = [number for number in known.checkpoints if number not in safe] + doubtful
         policy = clew.RetentionPolicy(max_history=_KEPT)
         await self._write(
             step.thread,
@@ -201,11 +201,19 @@ class Worker:
                     self._notes.attempt(target, "attach", number=number)
                     tried[number] = _UNKNOWN
             error: str | None = None
+            accepted = list(self._pending.get(step.thread, ()))
             try:
                 await self._checkpointer.afork(config, target)
             except clew.ClewError as raised:
+                self._must_live()
                 error = self._told(target, raised)
-            self._must_live()
+                self._give_up(step.thread)
+            else:
+                self._must_live()
+                self._settled(step.thread, accepted)
+            self._trace.note(
+                self._process.name, f"fork of {step.thread} at {origin}: {error or 'acknowledged'}", target
+            )
             for number, doubt in tried.items():
                 self._notes.end(target, number, error or doubt)
 
@@ -227,9 +235,9 @@ class Worker:
         async def put(entry: str) -> None:
             # The default names the OS process, and so is another one each time.
             holder = f"{self._process.name}:{entry}"
-            async with self._checkpointer.alease(thread, ttl=1.5, wait=3.0 * step.draw, holder=holder):
+            async with self._checkpointer.alease(thread, ttl=1.5, wait=0.5 * step.draw, holder=holder):
                 state = await self._checkpointer.aget_state(thread)
-                await asyncio.sleep(step.draw * 0.4)
+                await asyncio.sleep(step.draw * 0.1)
                 log = [*(state["log"] if state else ()), item(entry)]
                 await self._checkpointer.aput_checkpoint(
                     thread, {"log": log}, messages=[message(entry)], metadata={"entry": entry}
@@ -317,11 +325,25 @@ class Worker:
         for number in numbers:
             if number in self._pending.get(thread, ()):
                 self._pending[thread].remove(number)
-                self._notes.end(thread, number)
+                # Before the end of the call that has waited for it.
+                self._notes.end(thread, number, early=1e-9)
 
     def _give_up(self, thread: str) -> None:
+        """One of those that were accepted failed, and those behind it were given up."""
+        known = self._known(thread)
         for number in self._pending.pop(thread, ()):
-            self._notes.end(thread, number, _UNKNOWN)
+            if self._process.alive:
+                self._notes.end(thread, number, _UNKNOWN)
+            for part, kept in (("messages", known.messages), ("checkpoints", known.checkpoints)):
+                if number in kept:
+                    del kept[number]
+                    known.doubtful.add((part, self._entry(number)))  # type: ignore[arg-type]
+            known.attachments.pop(number, None)
+
+    def give_up_all(self) -> None:
+        """The process has died with what it had accepted."""
+        for thread in list(self._pending):
+            self._give_up(thread)
 
     def settle_all(self) -> None:
         """Note that everything that was accepted is written: the checkpointer was released without an error."""
@@ -357,7 +379,8 @@ class Worker:
                 await self._look_at_description(thread, checkpointer)
         except clew.ClewError as error:
             self._must_live()
-            self._told(thread, error)
+            told = self._told(thread, error)
+            self._trace.note(self._process.name, f"could not read: {told}: {error}", thread)
             self._give_up(thread)
         except StrangeError as error:
             self._findings.add("strange", f"{thread}: {error}")

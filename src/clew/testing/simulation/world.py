@@ -58,7 +58,7 @@ class World:
         self.trace = Trace(self.loop, on=traced)
         self.network = Network(self.loop, self.trace)
         self.servers = [
-            Server(name, forgets=number in scenario.forgets) for number, name in enumerate(scenario.servers)
+            Server(name, forgets=number in scenario.forgets, memory=scenario.memory) for number, name in enumerate(scenario.servers)
         ]
         self.processes: list[Process] = []
         self.findings = Findings()
@@ -217,20 +217,21 @@ class World:
         """Wait until both stores have handed over everything."""
         observer = self._observer()
         until = self.loop.time() + _SETTLING
-        while True:
+        problem: object = None
+        while self.loop.time() < until:
+            await asyncio.sleep(0.5)
             try:
                 await observer.asetup()
                 status = await observer.astatus()
             except ClewError as error:
-                self.findings.add("stuck", f"healed, and yet: {error}")
-                break
+                problem = error
+                continue
             left = sum(len(server.store._journal) for server in self.servers)
             if status.primary_healthy and status.secondary_healthy and not status.failed_over and not left:
                 break
-            if self.loop.time() > until:
-                self.findings.add("different", f"not settled within {_SETTLING:g} s, {left} entries left: {status}")
-                break
-            await asyncio.sleep(0.5)
+            problem = f"{left} entries left: {status}"
+        else:
+            self.findings.add("stuck", f"not settled {_SETTLING:g} s after everything was healed: {problem}")
         await observer.arelease()
 
 

@@ -6,9 +6,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 import clew
 from clew.model.config import ANY_USER
-from clew.model.queries import AttachmentQuery
+from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery
 from clew.testing.verdict.entries import StrangeError, message_entries, parsed, state_entries
 from clew.testing.verdict.history import History, Read, in_rows
 from clew.testing.verdict.judge import Findings, Found
@@ -54,6 +56,20 @@ async def take_stock(
     return found
 
 
+async def _records(checkpointer: clew.BaseCheckpointer, thread: str) -> tuple[object, ...]:
+    """What is stored of a thread, undecoded: if it is the same in both, there is no need to load the states."""
+    storage = checkpointer.storage
+    page = await storage.checkpoints(CheckpointQuery(thread_id=thread, user=ANY_USER, limit=None, detail="state"))
+    described = await storage.threads(ThreadQuery(user=ANY_USER, thread_id=thread))
+    return (
+        [replace(each, sequence=0) for each in page.checkpoints],
+        page.rows,
+        await storage.messages(MessageQuery(thread_id=thread, user=ANY_USER, limit=None)),
+        await storage.attachments(AttachmentQuery(thread_id=thread, user=ANY_USER)),
+        [(each.text, each.data, each.user_id) for each in described],
+    )
+
+
 async def compare(
     one: clew.BaseCheckpointer, other: clew.BaseCheckpointer, threads: Iterable[str]
 ) -> AsyncIterator[str]:
@@ -64,6 +80,8 @@ async def compare(
 
 
 async def _compare_thread(one: clew.BaseCheckpointer, other: clew.BaseCheckpointer, thread: str) -> AsyncIterator[str]:
+    if await _records(one, thread) == await _records(other, thread):
+        return
     ours, theirs = [await each.alist_checkpoints(thread, limit=None) for each in (one, other)]
     ids = [[info.checkpoint_id for info in infos] for infos in (ours, theirs)]
     if ids[0] != ids[1]:
@@ -84,6 +102,15 @@ async def _compare_thread(one: clew.BaseCheckpointer, other: clew.BaseCheckpoint
     said = [await each.alist_messages(thread, limit=None) for each in (one, other)]
     if [each.to_dict() for each in said[0]] != [each.to_dict() for each in said[1]]:
         yield f"different messages, {len(said[0])} and {len(said[1])} of them"
+    attached = [
+        await each.storage.attachments(AttachmentQuery(thread_id=thread, user=ANY_USER)) for each in (one, other)
+    ]
+    if attached[0] != attached[1]:
+        yield f"different attachments, {len(attached[0])} and {len(attached[1])} of them"
     infos = [await each.aget_thread(thread) for each in (one, other)]
     if (infos[0] is None) != (infos[1] is None):
         yield "a thread that only one of them has"
+    elif (
+        infos[0] and infos[1] and (infos[0].thread_name, infos[0].metadata) != (infos[1].thread_name, infos[1].metadata)
+    ):
+        yield "different descriptions"

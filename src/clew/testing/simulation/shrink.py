@@ -1,0 +1,65 @@
+"""Shrinking of a failing run: decisions of its plan are left out as long as the same kind of finding stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from clew.testing.simulation.plan import Plan
+from clew.testing.simulation.scenarios import Scenario
+from clew.testing.simulation.world import simulate
+
+RUNS: Final = 600
+"""How many runs a shrinking takes at most."""
+
+
+def shrink(
+    scenario: Scenario,
+    plan: Plan,
+    kinds: Collection[str],
+    *,
+    runs: int = RUNS,
+    report: Callable[[int, int], None] = lambda runs, left: None,
+) -> Plan:
+    """A smaller plan that still ends with a finding of one of `kinds`; `plan` itself if there is none.
+
+    Whole clients are left out first, then halves, quarters and so on of the decisions, then single ones. `report` is told how
+    many runs were made and how many decisions are left.
+    """
+    made = 0
+
+    def fails(candidate: Plan) -> bool:
+        nonlocal made
+        made += 1
+        return any(kind in kinds for kind in simulate(scenario, plan.seed, plan=candidate).findings.counts)
+
+    for client in range(plan.clients):
+        candidate = plan.without({each.number for each in plan.steps if each.client == client})
+        if candidate.steps and fails(candidate):
+            plan = candidate
+    size = len(plan.numbers) // 2
+    while size and made < runs:
+        before = len(plan.numbers)
+        at = 0
+        while at < len(plan.numbers) and made < runs:
+            candidate = plan.without(set(plan.numbers[at : at + size]))
+            if fails(candidate):
+                plan = candidate
+            else:
+                at += size
+            report(made, len(plan.numbers))
+        if size > 1:
+            size //= 2
+        elif len(plan.numbers) == before:
+            break
+    return plan
+
+
+def told(plan: Plan) -> list[str]:
+    """What is left of a plan, in words."""
+    lines = [
+        f"{each.at:8.3f}  {each.kind}, client {each.client}, server {each.server}, {each.length:g} s"
+        for each in plan.troubles
+    ]
+    lines += [f"{each.at:8.3f}  client {each.client}: {each.op} {each.thread}" for each in plan.steps]
+    return lines

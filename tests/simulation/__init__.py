@@ -1,0 +1,1 @@
+"""The simulator: that it finds what is wrong, goes the same way twice, and finds nothing in the code as it is."""
