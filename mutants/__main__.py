@@ -11,8 +11,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -68,8 +69,8 @@ def _hunt_all(chosen: list[Mutation], console: Console, *, jobs: int, checked: b
     ):
         base = copy_sources(Path(place))
         task = progress.add_task("", total=len(chosen) + len(storages) * checked)
-        checks = {pool.submit(check, storage, base): storage for storage in storages if checked}
-        hunts = {pool.submit(hunt, mutation, base): mutation for mutation in chosen}
+        checks: dict[Future[Any], str] = {pool.submit(check, storage, base): storage for storage in storages if checked}
+        hunts: list[Future[Any]] = [pool.submit(hunt, mutation, base) for mutation in chosen]
         for done in as_completed([*checks, *hunts]):
             progress.advance(task)
             try:
@@ -82,7 +83,7 @@ def _hunt_all(chosen: list[Mutation], console: Console, *, jobs: int, checked: b
                 verdicts.append(outcome)
                 console.print(_line(outcome), markup=False, highlight=False)
             else:
-                text = f"passed    {checks[done]}: its tests, without a mutation  {outcome:.1f} s"  # type: ignore[index]
+                text = f"passed    {checks[done]}: its tests, without a mutation  {outcome:.1f} s"
                 console.print(text, markup=False, highlight=False)
     order = {mutation: place for place, mutation in enumerate(chosen)}
     console.print(_table(sorted(verdicts, key=lambda each: order[each.mutation])))
