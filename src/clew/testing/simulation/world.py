@@ -58,7 +58,8 @@ class World:
         self.trace = Trace(self.loop, on=traced)
         self.network = Network(self.loop, self.trace)
         self.servers = [
-            Server(name, forgets=number in scenario.forgets, memory=scenario.memory) for number, name in enumerate(scenario.servers)
+            Server(name, forgets=number in scenario.forgets, memory=scenario.memory)
+            for number, name in enumerate(scenario.servers)
         ]
         self.processes: list[Process] = []
         self.findings = Findings()
