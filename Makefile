@@ -31,6 +31,10 @@ demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing 
 test: .venv/.dev ## run the tests
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
 
+.PHONY: machines
+machines: .venv/.dev ## run the state machines with fresh steps; CLEW_SEED=<seed> takes those of a run that failed again
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto tests/storage tests/replicated -k Machine $(ARGS)
+
 .PHONY: test-agentflow
 test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.12 or newer, in environments of their own
 	@set -e; found=; \
@@ -95,6 +99,9 @@ drill: .venv/.dev ## kill, pause and cut off real servers while processes write,
 .PHONY: simulate
 simulate: .venv/.dev ## run the stores, clients and network of a seed in virtual time, by the thousand, and see that nothing is lost
 	@$(BIN)/python -m clew.testing.simulation $(ARGS)
+.PHONY: mutants
+mutants: .venv/.dev ## break each rule of a commit, in each language it is written in, and see that a test notices
+	@$(BIN)/python -m mutants $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: .venv/.dev $(PEERS:%=bench-with-%) ## run the benchmarks beside other frameworks' savers, in environments of their own
@@ -126,7 +133,7 @@ bench-with-%:
 .PHONY: clean
 clean: ## take away .venv and everything else that was made
 	rm -rf .venv .venv-agentflow .venv-bench-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find src tests bench drill -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench drill mutants -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.
 

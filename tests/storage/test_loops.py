@@ -13,6 +13,7 @@ import pytest
 
 import clew
 from clew.errors import StorageError
+from clew.storage import loops as loops_module
 from clew.storage.loops import PerLoop
 
 
@@ -152,3 +153,49 @@ def test_event_loops_that_came_and_went_are_not_kept(tmp_path):
         gc.collect()
         # The last one is forgotten when another comes.
         assert [each() for each in loops[:-1]] == [None] * 9
+
+
+def test_closing_does_not_wait_for_a_loop_that_is_blocked(homes, door, monkeypatch):
+    monkeypatch.setattr(loops_module, "_BLOCKED_SECONDS", 0.2)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(10)
+    go_on, blocked = threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        go_on.wait(30)
+
+    loop.call_soon_threadsafe(block)
+    assert blocked.wait(10)
+    asyncio.run(asyncio.wait_for(homes.close(), 10))
+    go_on.set()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+def test_closing_does_not_wait_for_a_loop_that_stops_meanwhile(homes, door, monkeypatch):
+    monkeypatch.setattr(loops_module, "_BLOCKED_SECONDS", 1000)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(10)
+    closing = threading.Event()
+
+    def stop_before_it_begins() -> None:
+        closing.wait(30)
+        loop.stop()
+
+    loop.call_soon_threadsafe(stop_before_it_begins)
+
+    async def close() -> None:
+        asyncio.get_running_loop().call_soon(closing.set)
+        await asyncio.wait_for(homes.close(), 10)
+
+    asyncio.run(close())
+    thread.join()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()

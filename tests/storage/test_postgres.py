@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.errors import ConfigError
-from clew.model.commit import After, Applied, Begin, Commit
+from clew.model.commit import After, Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery
 from clew.model.records import JournalEntry
@@ -25,8 +25,8 @@ from clew.storage.postgres.batching import BATCH
 from clew.storage.postgres.schema import INDEXED_FROM
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.postgres.users import UserColumn
-from clew.storage.protocol import RESERVED, StaleBasisError
-from clew.testing.build import NOON, attachment, checkpoint, commit, deletion, later, message, row
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, RESERVED, StaleBasisError
+from clew.testing.build import NOON, attachment, checkpoint, commit, deletion, fields, later, message, row
 from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_postgres
 from tests.storage.test_contract_postgres import drop, schema_of
@@ -248,6 +248,87 @@ def test_the_update_of_the_threads_row_stays_in_its_page(store):
             break
     assert stats["n_tup_upd"] >= 99
     assert stats["n_tup_hot_upd"] >= 0.95 * stats["n_tup_upd"]
+
+
+def put_messages(number: int, basis: Any) -> Commit:
+    return commit(commit_id=f"put-{number}", messages=[message("m1" if number else "m0", str(number))])
+
+
+def put_new_messages(number: int, basis: Any) -> Commit:
+    return commit(commit_id=f"put-{number}", messages=[message(f"m{number}")])
+
+
+def put_state(number: int, basis: Any) -> Commit:
+    name = f"put-{number}"
+    return commit(commit_id=name, basis=basis, checkpoint=checkpoint(name))
+
+
+def describe(number: int, basis: Any) -> Commit:
+    return commit(commit_id=f"put-{number}", thread=fields(str(number)))
+
+
+def remove_state(number: int, basis: Any) -> Commit:
+    return commit(commit_id=f"put-{number}", remove=Removal(state=True), messages=[message("m0")])
+
+
+def is_64th(number: int) -> bool:
+    """Whether commit `number` of the test below gets the sequence at which receipts are pruned."""
+    return (number + 2) % RECEIPTS_PRUNED == 0
+
+
+@pytest.mark.parametrize("among", ["alone", "among others"])
+@pytest.mark.parametrize(
+    ("usual", "at_64th"),
+    [
+        (put_new_messages, put_state),
+        (put_new_messages, put_messages),
+        (put_new_messages, describe),
+        (put_state, remove_state),
+        (put_state, put_new_messages),
+        (describe, put_state),
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_the_receipts_of_a_thread_are_bounded_whatever_comes_when_they_are_pruned(store, usual, at_64th, among):
+    """Saves by themselves and in batches take other ways through the server."""
+    basis = store.apply(commit(messages=[message("m0")])).basis
+    made: list[Commit] = []
+    for number in range(RECEIPTS_KEPT + 3 * RECEIPTS_PRUNED):
+        made.append((at_64th if is_64th(number) else usual)(number, basis))
+        together = [made[-1]]
+        if among == "among others":
+            # The first of them finds nobody, and goes alone.
+            together = [commit(name, messages=[message(f"m{number}")]) for name in "uvw"]
+            together.insert(1, made[-1])
+        outcomes = store.at_once([partial(store.storage.apply, [each]) for each in together])
+        (outcome,) = outcomes[together.index(made[-1])]
+        assert isinstance(outcome, Applied), outcome
+        basis = outcome.basis
+        (found,) = ask(store, "SELECT count(*) FROM receipts WHERE thread_id = 't'") if number % 32 == 0 else [[0]]
+        assert found[0] <= RECEIPTS_KEPT + RECEIPTS_PRUNED
+    for each in made[-RECEIPTS_KEPT:]:
+        assert store.apply(each).repeated
+
+
+def test_receipts_that_a_commit_brings_take_the_places_of_the_commits_before_it(store):
+    store.apply_all(*(put_messages(number, None) for number in range(RECEIPTS_KEPT)))
+    brought = [f"brought-{number}" for number in range(RECEIPTS_KEPT)]
+    store.apply(commit(commit_id="bringer", receipts=brought))
+    found = list(store.run(store.storage.journal(JournalQuery(thread_id="t", receipts=True))).receipts)
+    assert found[-RECEIPTS_KEPT - 1 :] == [*brought, "bringer"]
+    assert len(found) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
+    assert found[0].startswith("put-")
+    for each in brought:
+        assert store.apply(commit(commit_id=each, messages=[message("m1", "again")])).repeated
+    for turn in range(5):
+        store.apply(commit(receipts=[f"{turn}-{number}" for number in range(1000)]))
+        found = list(store.run(store.storage.journal(JournalQuery(thread_id="t", receipts=True))).receipts)
+        assert len(found) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
+        assert found[-2] == f"{turn}-999"
+    # The newest of those that came together outlive the others.
+    store.apply_all(*(put_new_messages(number, None) for number in range(1000, 1000 + RECEIPTS_PRUNED)))
+    assert store.apply(commit(commit_id="4-999")).repeated
+    assert not store.apply(commit(commit_id="4-700")).repeated
 
 
 def test_the_journals_oldest_entries_are_found_without_reading_all(store):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +13,7 @@ import asyncpg
 import pytest
 
 from clew.errors import ConfigError, SchemaVersionError, StorageError
+from clew.model.commit import Applied
 from clew.model.queries import MessageQuery
 from clew.storage.postgres import PgStorage, schema
 from clew.testing.build import commit, message
@@ -155,6 +158,9 @@ def test_migrating_step_by_step_gives_what_a_fresh_schema_is(name, tmp_path, mon
         drop(fresh_directory)
 
 
+FUNCTIONS_PART = 2
+
+
 async def described(name: str) -> list[list[tuple[object, ...]]]:
     """Everything that is in a schema, without its name."""
     questions = """
@@ -240,6 +246,164 @@ def test_a_store_that_is_ready_is_found_so_by_one_query(name):
 
     asyncio.run(run())
     assert len(queries) == 1
+
+
+@pytest.fixture
+def other_code(monkeypatch):
+    """Lets the block that it is used in run other code: the same functions with another digest."""
+    real = schema.script
+
+    @contextmanager
+    def other_code(remark: str = "-- A correction.") -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                schema, "script", lambda file: real(file) + (f"\n{remark}\n" if file in schema.FUNCTIONS else "")
+            )
+            yield
+
+    return other_code
+
+
+async def functions(name: str) -> dict[str, tuple[object, ...]]:
+    """The functions of a schema, each with what changes when it is replaced."""
+    rows = await asked(
+        "SELECT proname::text, oid::text, xmin::text FROM pg_proc WHERE pronamespace = quote_ident($1)::regnamespace",
+        name,
+    )
+    assert len({row[0] for row in rows}) == len(rows)
+    return {str(row[0]): row[1:] for row in rows}
+
+
+def code_of(name: str) -> str:
+    return PgStorage(schema=name)._schema.sql("@code")
+
+
+def test_every_function_of_the_code_has_its_digest_in_its_name(name):
+    asyncio.run(set_up(name))
+    known = dict(PgStorage(schema=name)._schema.functions())
+    text = "".join(map(schema.script, schema.FUNCTIONS))
+    assert len(known) == text.count("CREATE ") == text.count("$clew$;")
+    # Those two are in an index.
+    assert set(asyncio.run(functions(name))) == {*known, "thread_words", "thread_sought"}
+    assert all(each.endswith(f"_{code_of(name)}") for each in known)
+
+
+WITHOUT_A_CHECK = (
+    "DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('@schema.commit_alone_@code'::regproc),"
+    " 't.next_value = in_first', 'true'); END $do$"
+)
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        WITHOUT_A_CHECK,
+        "ALTER FUNCTION @schema.commit_usual_@code RESET enable_seqscan",
+        "DROP FUNCTION @schema.lease_@code",
+        "DROP FUNCTION @schema.commit_@code, @schema.commit_usual_@code, @schema.commit_alone_@code",
+    ],
+    ids=["a check is gone", "a setting is gone", "one is gone", "several are gone"],
+)
+def test_functions_that_are_not_as_the_code_has_them_are_put_right_by_the_next_setup(name, tampering):
+    async def run() -> None:
+        await set_up(name)
+        before = await described(name)
+        await asked(PgStorage(schema=name)._schema.sql(tampering))
+        assert await described(name) != before
+        await set_up(name)
+        assert await described(name) == before
+
+    asyncio.run(run())
+
+
+def test_a_correction_reaches_a_schema_that_has_the_functions_of_older_code(name, other_code):
+    async def run() -> None:
+        with other_code("-- As it was."):
+            await set_up(name)
+            older = code_of(name)
+        assert older != code_of(name)
+        await set_up(name)
+        assert {f"commit_{older}", f"commit_{code_of(name)}"} <= set(await functions(name))
+
+    asyncio.run(run())
+
+
+def test_older_and_newer_processes_leave_each_others_functions_alone(name, other_code):
+    """However often they set up in turn, and while both write to one thread."""
+
+    async def run() -> None:
+        older = await opened(name)
+        with other_code():
+            newer = await opened(name)
+        there = await functions(name)
+        written: list[str] = []
+        for turn in range(6):
+            for storage in (older, newer):
+                written.append(f"m{len(written)}")
+                (outcome,) = await storage.apply([commit(messages=[message(written[-1])])])
+                assert isinstance(outcome, Applied), outcome
+            with other_code() if turn % 2 else nullcontext():
+                await set_up(name)
+            assert await functions(name) == there
+        found = await newer.messages(MessageQuery(thread_id="t", user=None, limit=None))
+        assert [each.message_id for each in found] == written
+        await older.close()
+        await newer.close()
+
+    asyncio.run(run())
+
+
+def test_eight_processes_may_bring_a_correction_at_once_while_an_older_one_writes(name, other_code):
+    async def run() -> None:
+        with other_code("-- As it was."):
+            older = await opened(name)
+        context = multiprocessing.get_context("spawn")
+        start = context.Barrier(9)
+        processes = [context.Process(target=_set_up_here, args=(shared_postgres(), name, start)) for _ in range(8)]
+        for process in processes:
+            process.start()
+        await asyncio.to_thread(start.wait)
+        count = 0
+        while any(process.is_alive() for process in processes):
+            (outcome,) = await older.apply([commit("old", messages=[message(f"m{count}")])])
+            assert isinstance(outcome, Applied), outcome
+            count += 1
+        assert [process.exitcode for process in processes] == [0] * 8
+        assert f"commit_{code_of(name)}" in await functions(name)
+        await older.close()
+
+    asyncio.run(run())
+
+
+def test_a_user_who_may_not_make_functions_is_told_who_has_to(name, tmp_path, other_code):
+    role = f"f{abs(hash(str(tmp_path)))}"
+
+    async def run() -> None:
+        with other_code("-- As it was."):
+            await set_up(name)
+        connection = await asyncpg.connect(shared_postgres())
+        storage = PgStorage(shared_postgres().replace("postgres@", f"{role}@"), schema=name)
+        try:
+            await connection.execute(f'CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA "{name}" TO {role}')
+            await connection.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{name}" TO {role}')
+            with pytest.raises(
+                StorageError, match=r"lacks functions of this Clew.*open it once as the user who owns it"
+            ):
+                await storage.setup()
+            await set_up(name)
+            await storage.setup()
+            await storage.close()
+            storage = PgStorage(shared_postgres().replace("postgres@", f"{role}@"), schema=name)
+            # A function that is not as it should be is no better than none.
+            await asked(PgStorage(schema=name)._schema.sql("ALTER FUNCTION @schema.commit_@code RESET ALL"))
+            with pytest.raises(StorageError, match="open it once as the user who owns it"):
+                await storage.setup()
+        finally:
+            await storage.close()
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+            await connection.close()
+
+    asyncio.run(run())
 
 
 def test_sql_files_say_first_what_they_guarantee():

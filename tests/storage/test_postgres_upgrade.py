@@ -10,20 +10,18 @@ import asyncpg
 import pytest
 
 import clew
-from clew.errors import TransientStorageError
 from clew.model.commit import After, Applied, Commit
 from clew.storage.postgres import PgStorage
 from clew.storage.postgres.commits import commit_parameters, outcome
-from clew.storage.postgres.failures import storage_error
 from clew.storage.postgres.schema import MIGRATIONS, Schema
 from clew.storage.postgres.users import UserColumn
-from clew.storage.protocol import StaleBasisError
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, StaleBasisError
 from clew.testing import DrivenStorage
 from clew.testing.build import checkpoint, commit, message, row
 from clew.testing.servers import shared_postgres
 from tests.storage.test_contract_postgres import drop, schema_of
 from tests.storage.test_golden_file import GOLDEN, check
-from tests.storage.test_postgres_setup import asked, described, set_up
+from tests.storage.test_postgres_setup import FUNCTIONS_PART, asked, described, set_up
 
 FILES = sorted(GOLDEN.glob("postgres-*.sql"))
 USERS = UserColumn("string")
@@ -60,14 +58,7 @@ class Older:
         if self.statement is None:
             numbers = ", ".join(f"${number}" for number in range(1, len(parameters) + 1))
             self.statement = await self.connection.prepare(self.schema.sql(f"SELECT * FROM @schema.commit({numbers})"))
-        try:
-            answer = await self.statement.fetchrow(*parameters)
-        except asyncpg.InternalServerError as error:
-            # It was under way while the function was replaced; nothing came of it.
-            if not isinstance(storage_error(error), TransientStorageError):
-                raise
-            answer = await self.statement.fetchrow(*parameters)
-        applied = outcome(made, answer)
+        applied = outcome(made, await self.statement.fetchrow(*parameters))
         assert isinstance(applied, Applied), applied
         assert not applied.repeated
         return applied
@@ -83,12 +74,16 @@ def test_a_migrated_schema_is_what_a_fresh_one_is(name, tmp_path):
         await set_up(name)
         await set_up(fresh)
         found, expected = await described(name), await described(fresh)
+        # Processes of version 1 go on with its functions.
+        found[FUNCTIONS_PART] = [each for each in found[FUNCTIONS_PART] if each[0] not in older]
         for part, wanted in zip(found, expected, strict=True):
             # Only what is new has the trigram index, where the server can have one.
             assert part == [each for each in wanted if "messages_by_text" not in str(each[0])]
 
     fresh_directory = tmp_path / "fresh"
     fresh = schema_of(fresh_directory)
+    older = {each[0] for each in asyncio.run(described(name))[FUNCTIONS_PART]}
+    assert "commit" in older
     try:
         asyncio.run(run())
     finally:
@@ -121,6 +116,24 @@ def test_eight_may_migrate_at_once_while_an_older_one_writes(name):
     written = store.run(run())
     assert store.run(asked(f'SELECT version FROM "{name}".clew_schema')) == [(len(MIGRATIONS),)]
     assert store.message_ids("old", limit=None) == written
+    store.close()
+
+
+def test_functions_of_an_older_version_are_left_as_they_are(name):
+    before = asyncio.run(described(name))[FUNCTIONS_PART]
+    asyncio.run(set_up(name))
+    after = asyncio.run(described(name))[FUNCTIONS_PART]
+    assert [each for each in after if each[0] in {name for name, *_ in before}] == before
+
+
+def test_receipts_that_an_older_version_kept_for_ever_are_pruned(name):
+    store = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=name))
+    store.apply(commit(messages=[message("m1")]))
+    store.run(asked(f"INSERT INTO \"{name}\".receipts SELECT 't', 'old' || n, 1, true FROM generate_series(1, 999) n"))
+    store.apply_all(
+        *(commit(messages=[message("m1", str(number))]) for number in range(RECEIPTS_KEPT + RECEIPTS_PRUNED))
+    )
+    assert not store.run(asked(f'SELECT FROM "{name}".receipts WHERE lasting'))
     store.close()
 
 

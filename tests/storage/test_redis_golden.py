@@ -1,4 +1,4 @@
-"""A thread that was written by the first version of the Redis storage reads as it did: the stored form is a promise."""
+"""Threads that older versions of the Redis storage wrote read as they did: the stored form is a promise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 from msgspec.structs import replace
 
 from clew.ids import new_id
 from clew.model.commit import After, Commit, Removal
+from clew.model.queries import JournalQuery
 from clew.storage.memory import MemoryStorage
 from clew.storage.redis.keys import Keys
 from clew.testing.build import attachment, checkpoint, commit, fields, later, message, row
@@ -19,8 +21,13 @@ from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_redis
 from tests.storage.redis_support import opened
 
-GOLDEN = Path(__file__).parent / "redis_thread_v1.json"
-"""Score and member (in base64) of a thread's sorted set after `commits()`. Never made anew: new code must read it."""
+GOLDEN = [Path(__file__).parent / f"redis_thread_v{version}.json" for version in (1, 2)]
+"""Score and member (in base64) of a thread's sorted set after `commits()`. Never made anew: new code must read them. The
+first has receipts in two regions, some of them kept for ever; in the second all are in one."""
+
+
+def stored(golden: Path) -> list[tuple[bytes, float]]:
+    return [(base64.b64decode(member), float(score)) for score, member in json.loads(golden.read_text("ascii"))]
 
 
 def commits() -> list[Commit]:
@@ -58,11 +65,11 @@ def plain(store: DrivenStorage) -> dict[str, Any]:
     return found
 
 
-def test_a_thread_of_the_first_version_is_read_and_written_on() -> None:
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.stem)
+def test_a_thread_of_an_older_version_is_read_and_written_on(golden: Path) -> None:
     prefix = new_id()
     with redis.Redis.from_url(shared_redis()) as client:
-        for score, member in json.loads(GOLDEN.read_text("ascii")):
-            client.zadd(Keys(prefix).thread("t"), {base64.b64decode(member): float(score)})
+        client.zadd(Keys(prefix).thread("t"), dict(stored(golden)))
     reference = DrivenStorage(MemoryStorage)
     with opened(shared_redis(), prefix=prefix) as store:
         # An index that is lost is made anew from the threads.
@@ -70,6 +77,9 @@ def test_a_thread_of_the_first_version_is_read_and_written_on() -> None:
         reference.apply_all(*commits())
         assert plain(store) == plain(reference)
         assert all(store.apply(each).repeated for each in commits())
+        receipts = store.run(store.storage.journal(JournalQuery(thread_id="t", receipts=True))).receipts
+        # The ids of commits whose checkpoint has another id, or is gone, oldest first.
+        assert receipts == ("1", "c3", "2", "3", "4", "5")
         for each in (store, reference):
             each.apply(commit(user="ann", values=row(3), checkpoint=checkpoint("c4", covers=[(1, 4)])))
         assert plain(store) == plain(reference)
@@ -82,11 +92,11 @@ def test_a_thread_of_the_first_version_is_read_and_written_on() -> None:
     reference.close()
 
 
-def test_a_thread_is_still_written_as_the_first_version_wrote_it() -> None:
+def test_a_thread_is_still_written_as_the_newest_version_wrote_it() -> None:
     prefix = new_id()
     with opened(shared_redis(), prefix=prefix) as store, redis.Redis.from_url(shared_redis()) as client:
         store.apply_all(*commits())
         written: Any = client.zrange(Keys(prefix).thread("t"), 0, -1, withscores=True)
-    golden = [(base64.b64decode(member), float(score)) for score, member in json.loads(GOLDEN.read_text("ascii"))]
+    golden = stored(GOLDEN[-1])
     # The header has the incarnation and the time of making in it.
     assert [each for each in written if each[0][:1] != b"H"] == [each for each in golden if each[0][:1] != b"H"]

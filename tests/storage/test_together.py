@@ -8,7 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from clew.errors import CorruptRecordError, StorageError, TransientStorageError
-from clew.storage.together import Together
+from clew.model.commit import Applied, Commit
+from clew.storage.postgres.batching import Batcher
+from clew.storage.together import Crew, Together
+from clew.testing.build import commit
 
 
 class Server:
@@ -148,5 +151,61 @@ def test_a_failure_that_is_no_error_of_clews_is_reported_and_leaves_nobody_waiti
         assert [type(answer) for answer in answers] == [int, TransientStorageError, TransientStorageError]
         await asyncio.sleep(0)
         assert [str(error) for error in reported] == ["no more threads"]
+
+    asyncio.run(run())
+
+
+def cancel_what_comes(crew: Crew) -> None:
+    """Cancel the next task of `crew` when it is made, before it begins."""
+
+    def look() -> None:
+        for task in crew.tasks:
+            task.cancel()
+        if not crew.tasks:
+            crew.loop.call_soon(look)
+
+    look()
+
+
+def test_a_call_that_is_cancelled_before_it_begins_leaves_nobody_waiting():
+    async def run() -> None:
+        server = Server()
+        server.let.clear()
+        asked = [asyncio.create_task(server.together.ask(number)) for number in range(3)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        server.let.set()
+        cancel_what_comes(server.together._crew)
+        assert await asyncio.wait_for(asked[0], 10) == 0
+        for waiting in asked[1:]:
+            with pytest.raises(TransientStorageError, match="try again"):
+                await asyncio.wait_for(waiting, 10)
+        assert server.calls == [[0]]
+
+    asyncio.run(run())
+
+
+def test_commits_whose_batch_is_cancelled_before_it_begins_leave_nobody_waiting_and_nothing_blocked():
+    async def run() -> None:
+        applied: list[str] = []
+
+        async def many(commits: Sequence[Commit]) -> list[Applied | None]:
+            await asyncio.sleep(0)
+            applied.extend(each.commit_id for each in commits)
+            return [Applied(basis=None) for _ in commits]
+
+        async def one(alone: Commit) -> Applied:
+            return (await many([alone]))[0] or Applied(basis=None)
+
+        batcher = Batcher(many, one)
+        waiting = [batcher.submit(commit(f"t{number}", commit_id=f"c{number}")) for number in range(2)]
+        behind = batcher.submit(commit("t0", commit_id="behind"))
+        cancel_what_comes(batcher._crew)
+        for each in waiting:
+            with pytest.raises(TransientStorageError, match="try again"):
+                await asyncio.wait_for(each, 10)
+        await asyncio.wait_for(behind, 10)
+        assert applied == ["behind"]
+        assert not batcher._queues
 
     asyncio.run(run())

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # Registers its end before this module does, and so ends after it.
+import concurrent.futures.thread  # noqa: F401  (registers its end before this module does, and so ends after it)
 import logging
 import os
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
+from clew.checkpointer.answers import Answer
 from clew.checkpointer.blocking import LoopRunner
 from clew.errors import ClewError, StorageError
 from clew.model.commit import Applied, Commit
@@ -56,7 +59,8 @@ class _Save:
         self.whose = whose
         self.size = size
         self.before = before
-        self.done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self.withdrawn = False
+        self.done: Answer[None] = Answer()
 
 
 class Background:
@@ -77,6 +81,7 @@ class Background:
         self._lock = threading.Lock()
         self._pending: dict[_Save, None] = {}
         self._last: dict[str, _Save] = {}
+        self._entering: _Save | None = None
         self._bytes = self._failed = 0
         self._last_error: str | None = None
         self._errors: dict[Whose, Exception] = {}
@@ -97,47 +102,83 @@ class Background:
                 raise StorageError("the checkpointer was released; make a new one")
             await self.raise_for(thread_id, user)
             with self._lock:
+                self._withdraw_interrupted()
                 oldest = next(iter(self._pending), None)
                 full = len(self._pending) >= self._max_saves or self._bytes + size > self._max_bytes
                 if oldest is None or not full:
-                    save = _Save((thread_id, user), size, self._last.get(thread_id))
-                    self._last[thread_id] = save
-                    self._pending[save] = None
-                    self._bytes += size
-                    # Under the lock, so that the loop gets them in their order.
-                    self._runner.start(self._do(save, work))
+                    self._enter(_Save((thread_id, user), size, self._last.get(thread_id)), work)
                     return
             await _wait(oldest.done)
 
-    async def _do(self, save: _Save, work: Callable[[], Awaitable[object]]) -> None:
-        inline.set(False)
-        _saving.set(True)
+    def _enter(self, save: _Save, work: Callable[[], Awaitable[object]]) -> None:
+        """Accept `save`, under the lock. It is accepted when the last line is done: Ctrl-C may come before any other."""
         thread_id, _ = save.whose
-        try:
-            if save.before is not None:
-                await _wait(save.before.done)
-            if save.whose in self._errors:
-                self._failed += 1
+        self._entering = save
+        self._last[thread_id] = save
+        self._pending[save] = None
+        self._bytes += save.size
+        # Under the lock, so that the loop gets them in their order.
+        self._runner.start(self._do(save, work), partial(self._ended, save))
+        self._entering = None
+
+    def _withdraw_interrupted(self) -> None:
+        """Forget a save whose caller was interrupted while it was entered.
+
+        Called under the lock, so nobody enters one just now. Ctrl-C may come here, too: the next call does it again.
+        """
+        save = self._entering
+        if save is None:
+            return
+        save.withdrawn = True
+        thread_id, _ = save.whose
+        self._pending.pop(save, None)
+        self._bytes = sum(each.size for each in self._pending)
+        if self._last.get(thread_id) is save:
+            if save.before in self._pending:
+                self._last[thread_id] = save.before
             else:
-                await work()
-        except Exception as error:  # The edge of the queue: it is kept for the user's next call.
+                del self._last[thread_id]
+        save.done.give(None)
+        self._entering = None
+
+    async def _do(self, save: _Save, work: Callable[[], Awaitable[object]]) -> None:
+        with self._lock:
+            self._withdraw_interrupted()
+        if save.withdrawn:
+            return
+        _saving.set(True)
+        if save.before is not None:
+            await save.before.done.arrive()
+        if save.whose in self._errors:
             self._failed += 1
-            self._last_error = f"thread {thread_id!r}: {str(error) or type(error).__name__}"
-            self._errors[save.whose] = error
-        finally:
-            with self._lock:
-                del self._pending[save]
-                self._bytes -= save.size
-                if self._last.get(thread_id) is save:
-                    del self._last[thread_id]
-                save.before = None
-            save.done.set_result(None)
+        else:
+            await work()
+
+    def _ended(self, save: _Save, error: BaseException | None) -> None:
+        """Take `save` out, whatever came of it. An error is kept for the user's next call."""
+        thread_id, _ = save.whose
+        with self._lock:
+            self._withdraw_interrupted()
+            if save.withdrawn:
+                return
+            if error is not None:
+                told = error if isinstance(error, Exception) else _interrupted(error)
+                self._failed += 1
+                self._last_error = f"thread {thread_id!r}: {str(told) or type(told).__name__}"
+                self._errors[save.whose] = told
+            del self._pending[save]
+            self._bytes -= save.size
+            if self._last.get(thread_id) is save:
+                del self._last[thread_id]
+            save.before = None
+        save.done.give(None)
 
     async def finished(self, thread_id: str | None = None) -> None:
         """Wait until what was accepted of the thread, or of all, is through: up to now, however much comes meanwhile."""
         if not self._pending or _saving.get():
             return
         with self._lock:
+            self._withdraw_interrupted()
             last = self._last.get(thread_id) if thread_id is not None else None
             waiting = list(self._pending) if thread_id is None else [last]
         for save in waiting:
@@ -187,19 +228,32 @@ class Background:
 
     def finish(self) -> None:
         """At the end of the process: wait for what was accepted, but not for ever, and say what was lost."""
-        concurrent.futures.wait([save.done for save in list(self._pending)], timeout=EXIT_PATIENCE)
+        with self._lock:
+            self._withdraw_interrupted()
+        deadline = time.monotonic() + EXIT_PATIENCE
+        for save in list(self._pending):
+            try:
+                save.done.wait(deadline - time.monotonic())
+            except TimeoutError:
+                break
         if self._pending:
             _log.error("%d saves, accepted in the background, were not written before the end", len(self._pending))
         for (thread_id, _), error in self._errors.items():
             _log.error("a save of thread %r, accepted in the background, was lost: %s", thread_id, error)
 
 
-async def _wait(done: concurrent.futures.Future[None]) -> None:
+async def _wait(done: Answer[None]) -> None:
+    """Whoever gives up waiting does not end the save."""
     if inline.get():
-        done.result()
+        done.wait()
     else:
-        # Whoever gives up waiting does not end the save.
-        await asyncio.shield(asyncio.wrap_future(done))
+        await done.arrive()
+
+
+def _interrupted(error: BaseException) -> StorageError:
+    interrupted = StorageError(f"the save was interrupted ({type(error).__name__})")
+    interrupted.__cause__ = error
+    return interrupted
 
 
 class SettledStorage(StorageWrapper):

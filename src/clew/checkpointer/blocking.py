@@ -6,20 +6,23 @@ runs right in the calling thread; one that waits on the network runs on the one 
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import threading
+import weakref
 from asyncio import _get_running_loop
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from clew.errors import BlockingCallError
+from clew.checkpointer.answers import Answer
+from clew.checkpointer.home import Call, HomeLoop
+from clew.errors import BlockingCallError, TransientStorageError
 from clew.storage.offload import run_inline
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_ATTEMPTS = 3
+"""How many loops are started for one call, if each of them ends before it takes the call."""
 
 
 class Runner(Protocol):
@@ -41,58 +44,98 @@ class InlineRunner:
 
 
 class LoopRunner:
-    """Runs coroutines on one home loop, in a thread of its own that starts with the first call."""
+    """Runs coroutines on one home loop, in a thread of its own that starts with the first call.
+
+    The caller always gets an answer: if the loop ends, a StorageError. A child process (`os.fork`) starts a loop of its own.
+    """
 
     def __init__(self) -> None:
+        self._home: HomeLoop | None = None
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = 0
+        _everywhere.add(self)
 
     def run(self, work: Coroutine[Any, Any, R], name: str) -> R:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if _get_running_loop() is not None:
             work.close()
             raise BlockingCallError(f"{name}() would block the running event loop; use `await a{name}()` here")
-        future = self.start(work)
+        call = Call(work)
         try:
-            return future.result()
+            self._hand_over(call)
+            return call.answer.wait()
         except BaseException:
             # Ctrl-C must not leave work going on unseen.
-            future.cancel()
+            call.give_up()
             raise
 
-    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
-        """Have `work` done on the home loop, and don't wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._home())
+    def start(
+        self, work: Coroutine[Any, Any, R], ended: Callable[[BaseException | None], None] | None = None
+    ) -> Answer[R]:
+        """Have `work` done on the home loop, and don't wait for it.
+
+        `ended` is called on the loop's thread, once, whatever comes of the work: with its error, if any. It must not raise.
+        """
+        call = Call(work)
+        if ended is not None:
+            answer = call.answer
+            answer.then(lambda: ended(answer.error))
+        try:
+            self._hand_over(call)
+        except BaseException:
+            call.give_up()
+            raise
+        return call.answer
 
     def is_home(self) -> bool:
         """Whether the caller runs on the home loop."""
-        return self._loop is not None and _get_running_loop() is self._loop
+        return self._home is not None and _get_running_loop() is self._home.loop
 
     def close(self) -> None:
+        """End the loop; callers that still wait get a StorageError. The next call starts another loop."""
         with self._lock:
-            if self._loop is not None and self._pid == os.getpid():
-                self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+            home, self._home = self._home, None
+        if home is not None:
+            home.end()
 
-    def _home(self) -> asyncio.AbstractEventLoop:
+    def begin_anew(self) -> None:
+        """Leave the loop alone: this is a child process now, and its thread is the parent's."""
+        _left_behind.append(self._home)
+        self._home = None
+        self._lock = threading.Lock()
+
+    def _hand_over(self, call: Call[Any]) -> None:
+        for _ in range(_ATTEMPTS):
+            home = self._home or self._settle()
+            if home.take(call):
+                return
+            with self._lock:
+                if self._home is home:
+                    self._home = None
+        raise TransientStorageError("the event loop of the checkpointer keeps failing; the log says why")
+
+    def _settle(self) -> HomeLoop:
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
-                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                threading.Thread(target=_serve, args=(self._loop,), name="clew-loop", daemon=True).start()
-            return self._loop
+            if self._home is None:
+                # Whoever is interrupted before the next line ends has a loop that nobody adopts.
+                self._home = HomeLoop(self._is_mine)
+            return self._home
+
+    def _is_mine(self, home: HomeLoop) -> bool:
+        with self._lock:
+            return self._home is home
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        # Storages close what belongs to a loop when its generators end, as asyncio.run does it.
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+_everywhere: weakref.WeakSet[LoopRunner] = weakref.WeakSet()
+_left_behind: list[HomeLoop | None] = []
+"""Loops of the parent process: they can neither be used nor closed here."""
+
+
+def _after_fork() -> None:
+    for each in list(_everywhere):
+        each.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class HasRunner(Protocol):

@@ -63,7 +63,10 @@ class AttachmentRecord(Struct, frozen=True, kw_only=True):
 
 
 class MessageRecord(Struct, frozen=True, kw_only=True):
-    """A stored message. `text` is folded for searching; `data` has the message itself."""
+    """A stored message. `text` is folded for searching; `data` has the message itself.
+
+    `sequence` is the thread's sequence number when the message was added. Storages set it in what they return; in a commit it
+    means nothing."""
 
     message_id: str
     text: str
@@ -71,6 +74,7 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     run_id: str | None
     created_at: datetime
     data: bytes
+    sequence: int = 0
 
 
 class ThreadRecord(Struct, frozen=True, kw_only=True):

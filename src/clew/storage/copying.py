@@ -74,7 +74,7 @@ def parts(content: Content, rows: Iterable[ValueRow]) -> Iterator[tuple[datetime
     for checkpoint in content.checkpoints:
         said: list[MessageRecord] = []
         # What was said up to a checkpoint comes with it, so that a fork of the copy brings what it should.
-        while messages and messages[0].created_at <= checkpoint.created_at:
+        while messages and messages[0].sequence <= checkpoint.sequence:
             said.append(messages.popleft())
         yield (
             checkpoint.created_at,
@@ -117,7 +117,7 @@ def _plain(content: Content) -> tuple[object, ...]:
         content.basis,
         [replace(each, sequence=0) for each in content.checkpoints],
         content.attachments,
-        content.messages,
+        [replace(each, sequence=0) for each in content.messages],
     )
 
 

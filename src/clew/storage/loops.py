@@ -11,6 +11,10 @@ from weakref import WeakSet
 from clew.errors import StorageError
 
 T = TypeVar("T")
+_BLOCKED_SECONDS = 10.0
+"""How long closing waits for another thread's loop to begin: it may be blocked, and wait for whoever closes."""
+_LOOK_SECONDS = 0.1
+"""How often closing looks whether that loop still runs."""
 _left_behind: list[Any] = []
 """What is of a loop that ended without a word, or of the parent of this process: it can neither be used nor closed here."""
 
@@ -81,7 +85,7 @@ class PerLoop(Generic[T]):
     async def _leave(self, home: _Home[T]) -> None:
         try:
             opened = await home.opening
-        except (Exception, asyncio.CancelledError):
+        except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             # It never opened; whoever asked for it was told.
             return
         await self._close_one(opened)
@@ -99,10 +103,34 @@ class PerLoop(Generic[T]):
         for loop, home in list(self._homes.items()):
             if loop is here:
                 await self._end(loop, home)
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(loop, home), loop))
-            else:
+            elif not loop.is_running() or not await self._end_elsewhere(loop, home):
                 self._drop(loop)
+
+    async def _end_elsewhere(self, loop: asyncio.AbstractEventLoop, home: _Home[T]) -> bool:
+        """Whether another thread's loop closed its own. False if that loop stops first, or is blocked for too long."""
+        begun = False
+
+        async def end() -> None:
+            nonlocal begun
+            begun = True
+            await self._end(loop, home)
+
+        work = end()
+        try:
+            ended = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+        except RuntimeError:
+            # It was closed in this moment.
+            work.close()
+            return False
+        waited = 0.0
+        while not ended.done() and loop.is_running() and (begun or waited < _BLOCKED_SECONDS):
+            await asyncio.wait([ended], timeout=_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
+        if not ended.done() or ended.cancelled():
+            ended.cancel()
+            return False
+        ended.result()
+        return True
 
     def begin_anew(self) -> None:
         """Leave what is there alone: this is a child process now, and it is the parent's."""
@@ -110,7 +138,10 @@ class PerLoop(Generic[T]):
         self._homes = {}
 
     def _drop(self, loop: asyncio.AbstractEventLoop) -> None:
-        home = self._homes.pop(loop)
+        home = self._homes.pop(loop, None)
+        if home is None:
+            # It ended while it was given up.
+            return
         _left_behind.append(home)
         if self._drop_one is not None and (opened := home.opened()) is not None:
             self._drop_one(opened)

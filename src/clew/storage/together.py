@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from clew.errors import ClewError, TransientStorageError
@@ -14,10 +16,18 @@ Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work for several who wait. `lost` gives them an error if the work was cancelled, even before it began, or failed."""
+
+    run: Coroutine[Any, Any, None]
+    lost: Callable[[], None]
+
+
 class Crew:
     """Does work on one event loop, `at_once` of it at most: whenever there is room, the next that `next_work` gives."""
 
-    def __init__(self, at_once: int, next_work: Callable[[], Coroutine[Any, Any, None] | None], *, doing: str) -> None:
+    def __init__(self, at_once: int, next_work: Callable[[], Work | None], *, doing: str) -> None:
         """`doing` is what a report of a failure calls the work."""
         self.loop = asyncio.get_running_loop()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -45,15 +55,18 @@ class Crew:
     def _start(self) -> None:
         self._called = False
         while self.running < self._at_once and (work := self._next_work()) is not None:
-            task = self.loop.create_task(work)
+            task = self.loop.create_task(work.run)
             self.running += 1
             self.tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, work.lost))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, lost: Callable[[], None], task: asyncio.Task[None]) -> None:
         self.running -= 1
         self.tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
+        if task.cancelled():
+            lost()
+        elif error := task.exception():
+            lost()
             self.loop.call_exception_handler({"message": f"clew: {self._doing} failed", "exception": error})
         self._start()
 
@@ -84,10 +97,11 @@ class Together(Generic[Question, Answer]):
         crew.call()
         return await future
 
-    def _next(self) -> Coroutine[Any, Any, None] | None:
+    def _next(self) -> Work | None:
         if not self._waiting:
             return None
-        return self._run([self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))])
+        asked = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+        return Work(self._run(asked), partial(_lose, asked))
 
     async def _run(self, asked: list[tuple[Question, asyncio.Future[Answer]]]) -> None:
         # Whoever was cancelled meanwhile needs no answer.
@@ -102,14 +116,15 @@ class Together(Generic[Question, Answer]):
             else:
                 for _, future in asked:
                     fail(future, error)
-        except BaseException:
-            for _, future in asked:
-                fail(future, TransientStorageError("a read was interrupted; try again"))
-            raise
         else:
             for (_, future), answer in zip(asked, answers, strict=True):
                 if not future.done():
                     future.set_result(answer)
+
+
+def _lose(asked: Sequence[tuple[object, asyncio.Future[Any]]]) -> None:
+    for _, future in asked:
+        fail(future, TransientStorageError("a read was interrupted; try again"))
 
 
 def fail(future: asyncio.Future[Any], error: ClewError) -> None:

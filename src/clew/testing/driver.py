@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, User
@@ -158,7 +160,14 @@ class DrivenStorage:
     def messages(
         self, thread_id: str = "t", *, user: User = ANY_USER, limit: int | None = None, **query: Any
     ) -> list[MessageRecord]:
-        return self.run(self.storage.messages(MessageQuery(thread_id=thread_id, user=user, limit=limit, **query)))
+        """Messages as they were given, without their sequence numbers."""
+        found = self.run(self.storage.messages(MessageQuery(thread_id=thread_id, user=user, limit=limit, **query)))
+        return [replace(each, sequence=0) for each in found]
+
+    def message_sequences(self, thread_id: str = "t", **query: Any) -> dict[str, int]:
+        """The sequence number of each message, by its id."""
+        asked = MessageQuery(thread_id=thread_id, user=ANY_USER, limit=None, **query)
+        return {each.message_id: each.sequence for each in self.run(self.storage.messages(asked))}
 
     def message_ids(self, thread_id: str = "t", **query: Any) -> list[str]:
         return [found.message_id for found in self.messages(thread_id, **query)]

@@ -233,8 +233,9 @@ class MemoryStorage:
             if query.message_id is not None:
                 kept = {key: kept[key] for key in [query.message_id] if key in kept}
             needle = query.search or ""
-            found = (message for _, message in kept.values() if needle in message.text)
-            return list(islice(found, query.offset, _stop(query)))
+            found = (each for each in kept.values() if needle in each[1].text)
+            page = islice(found, query.offset, _stop(query))
+            return [replace(message, sequence=sequence) for sequence, message in page]
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         with self._lock:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.storage.postgres.commits import is_usual
-from clew.storage.together import Crew, fail
+from clew.storage.together import Crew, Work, fail
 
 STATEMENTS = 4
 """How many statements are under way at once at most."""
@@ -27,11 +28,12 @@ Outcome = Applied | ClewError
 class _Entry:
     """A commit that waits, and who waits for it."""
 
-    __slots__ = ("commit", "done", "keys", "usual")
+    __slots__ = ("commit", "done", "keys", "left", "usual")
 
     def __init__(self, commit: Commit, done: asyncio.Future[Outcome]) -> None:
         self.commit = commit
         self.done = done
+        self.left = False
         self.usual = is_usual(commit)
         fork = commit.fork
         # A fork reads its source as the commits before it left it.
@@ -61,7 +63,11 @@ class Batcher:
         entry = _Entry(commit, self._crew.loop.create_future())
         for key in entry.keys:
             self._queues[key] = deque((entry,))
-        await self._crew.do(self._run_many([entry]) if entry.usual else self._run_one(entry))
+        try:
+            await self._crew.do(self._run_many([entry]) if entry.usual else self._run_one(entry))
+        except BaseException:
+            self._lose((entry,))
+            raise
         return await entry.done
 
     def submit(self, commit: Commit) -> asyncio.Future[Outcome]:
@@ -103,16 +109,19 @@ class Batcher:
         (self._usual if entry.usual else self._others).append(entry)
         self._crew.call()
 
-    def _next(self) -> Coroutine[Any, Any, None] | None:
+    def _next(self) -> Work | None:
         if self._others:
-            return self._run_one(self._others.popleft())
+            entry = self._others.popleft()
+            return Work(self._run_one(entry), partial(self._lose, (entry,)))
         taken = self._usual
         if not taken:
             return None
         if len(taken) <= BATCH:
             self._usual = deque()
-            return self._run_many(list(taken))
-        return self._run_many([taken.popleft() for _ in range(BATCH)])
+            entries = list(taken)
+        else:
+            entries = [taken.popleft() for _ in range(BATCH)]
+        return Work(self._run_many(entries), partial(self._lose, entries))
 
     async def _run_many(self, entries: list[_Entry]) -> None:
         try:
@@ -123,9 +132,6 @@ class Batcher:
         except StorageError:
             # One of them was applied before, or is at fault: each by itself shows which.
             self._others.extend(entries)
-        except BaseException:
-            self._fail(entries, TransientStorageError("the commit was interrupted; try again"))
-            raise
         else:
             for entry, outcome in zip(entries, outcomes, strict=True):
                 if outcome is None:
@@ -139,9 +145,6 @@ class Batcher:
             outcome = await self._one(entry.commit)
         except StorageError as error:
             self._fail([entry], error)
-        except BaseException:
-            self._fail([entry], TransientStorageError("the commit was interrupted; try again"))
-            raise
         else:
             self._settle(entry, outcome)
 
@@ -156,13 +159,19 @@ class Batcher:
             entry.done.set_result(outcome)
         self._leave(entry)
 
-    def _fail(self, entries: list[_Entry], error: StorageError) -> None:
+    def _lose(self, entries: Sequence[_Entry]) -> None:
+        """Fail those whose statement was cancelled, perhaps before it began, or broke off."""
+        waiting = [entry for entry in entries if not entry.left]
+        self._fail(waiting, TransientStorageError("the commit was interrupted; try again"))
+
+    def _fail(self, entries: Sequence[_Entry], error: StorageError) -> None:
         for entry in entries:
             fail(entry.done, error)
             self._leave(entry)
 
     def _leave(self, entry: _Entry) -> None:
         """Let those that waited for this commit's thread come up."""
+        entry.left = True
         for key in entry.keys:
             queue = self._queues[key]
             queue.popleft()

@@ -13,18 +13,19 @@ from clew.model.records import Basis, MessageRecord, Range
 from clew.storage.packing import micros, moment, union
 from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
-ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 64
+ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 65
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
 
 def is_usual(commit: Commit) -> bool:
     """Whether `commit` only adds, and so can go together with others; the server may still find that it can't."""
-    if commit.remove is not None or commit.fork is not None or commit.thread is not None or commit.merge:
+    if commit.remove is not None or commit.fork or commit.thread or commit.merge or commit.receipts:
         return False
     new = commit.checkpoint
     if new is None:
@@ -295,6 +296,9 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     parameters += [escaped(begin.incarnation), begin.epoch] if begin else [None, None]
     parameters += [True, escaped_or_none(after.commit_id)] if after else [False, None]
     parameters.append(commit.journal)
+    # Of two that are alike the last counts; those that would be pruned at once are left out.
+    receipts = [*dict.fromkeys(reversed(commit.receipts))][: RECEIPTS_KEPT + RECEIPTS_PRUNED - 1]
+    parameters.append([escaped(each) for each in reversed(receipts)] or None)
     return parameters
 
 

@@ -56,8 +56,11 @@ class Statements:
         self.commit_alone = sql["commit_alone"].replace("@arguments", _arguments(ALONE_PARAMETERS))
         self.commit = sql["commit"].replace("@arguments", _arguments(COMMIT_PARAMETERS))
         self.commit_usual = sql["commit_usual"].replace("@arguments", _arguments(USUAL_PARAMETERS))
-        self._whole_journal = sql["journal"].replace("@which", "")
-        self._journal_of_thread = sql["journal"].replace("@which", "thread_id = $3 AND")
+        journal = sql["journal"].replace("@receipts", "NULL::text[]")
+        self._whole_journal = journal.replace("@which", "")
+        self._journal_of_thread = journal.replace("@which", "thread_id = $3 AND")
+        with_receipts = sql["journal"].replace("@receipts", sql["journal_receipts"])
+        self._journal_and_receipts = with_receipts.replace("@which", "thread_id = $3 AND")
         self._trim = sql["trim"]
         self._one_message = sql["messages"].replace("@which", sql["messages_one"])
         self._all_messages = sql["messages"].replace("@which", sql["messages_all"])
@@ -170,7 +173,8 @@ class Statements:
         parameters: list[Any] = [query.limit, [escaped(each) for each in query.without]]
         if query.thread_id is None:
             return self._whole_journal, parameters
-        return self._journal_of_thread, [*parameters, escaped(query.thread_id)]
+        statement = self._journal_and_receipts if query.receipts else self._journal_of_thread
+        return statement, [*parameters, escaped(query.thread_id)]
 
     def trim(self, entries: Sequence[JournalEntry]) -> Question:
         # In one order by everybody, or two could wait for each other.
@@ -261,8 +265,9 @@ def message_records(rows: Iterable[Row]) -> list[MessageRecord]:
             run_id=unescaped_or_none(run_id),
             created_at=moment(created_at),
             data=data,
+            sequence=sequence,
         )
-        for message_id, text, tool_calls, run_id, created_at, data in rows
+        for message_id, text, tool_calls, run_id, created_at, data, sequence in rows
     ]
 
 
@@ -332,10 +337,11 @@ def journal_page(rows: list[Row]) -> JournalPage:
                 at=moment(at),
                 data=data,
             )
-            for _, position, thread_id, commit_id, after, incarnation, at, data in rows
+            for _, _, position, thread_id, commit_id, after, incarnation, at, data in rows
             if position is not None
         ),
         count=rows[0]["count"],
+        receipts=tuple(map(unescaped, rows[0]["receipts"] or ())),
     )
 
 

@@ -1,25 +1,29 @@
-"""Making the schema ready: created, checked to be Clew's, or migrated to this version."""
+"""Making the schema ready: created, checked to be Clew's, migrated to this version, and given the functions of this code."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
+from hashlib import md5, sha256
 from importlib.resources import files
 from typing import Any
 
 import asyncpg
 
-from clew.errors import ConfigError, SchemaVersionError
+from clew.errors import ConfigError, SchemaVersionError, StorageError
 from clew.storage.postgres.connections import UNHURRIED
 from clew.storage.postgres.users import UserColumn
-from clew.storage.protocol import RECEIPTS_KEPT
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 
-MIGRATIONS = ("tables.sql", "journal.sql", "threads.sql")
+MIGRATIONS = ("tables.sql", "journal.sql", "threads.sql", "receipts.sql")
 """Script n takes the tables from version n to n + 1; a fresh schema runs them all, so they are the tables."""
 
 FUNCTIONS = ("parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql")
-"""What every migration ends with. Functions are replaced where they are, so that calls under way go on; a step that changes
-the parameters of one drops it first, and calls of it that are under way fail once."""
+"""The functions of this code. Their names end with its digest, so that processes of different code each call their own."""
+
+RULES = "rules.sql"
+"""Texts that these scripts share, each named by its `-- name:` line and put where `@rule_…` stands."""
 
 INDEXED_FROM = 1_000
 """From which position on the messages of a thread are in the trigram index: small threads are as fast without it."""
@@ -28,13 +32,36 @@ NEWEST_THREADS = 500
 """How many of the newest threads a search looks at before it asks the index."""
 
 _NAME_BYTES = 63
-_MARKS = re.compile(r"@(schema|text_schema|user_type|user|receipts_kept|indexed_from|newest_threads)\b")
+_MARKS = re.compile(
+    r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|indexed_from|newest_threads)\b"
+)
+_RULE = re.compile(r"@rule_(\w+)")
+_FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION @schema\.(\w+_@code)\((.*?)\$clew\$(.*?)\$clew\$;", re.DOTALL)
+_SETTING = re.compile(r"\bSET (\w+) = (\w+)")
 
 
 @cache
 def script(name: str) -> str:
-    """The text of one of the SQL files."""
-    return files(__package__).joinpath("sql", name).read_text(encoding="utf-8")
+    """The text of one of the SQL files, with the rules that it names."""
+    text = files(__package__).joinpath("sql", name).read_text(encoding="utf-8")
+    return text if name == RULES else _RULE.sub(lambda mark: _rules()[mark[1]], text)
+
+
+@cache
+def _rules() -> dict[str, str]:
+    rules = named(script(RULES))
+    # A rule may be made of another.
+    return {name: _RULE.sub(lambda mark: rules[mark[1]], text) for name, text in rules.items()}
+
+
+def named(text: str) -> dict[str, str]:
+    """The parts of an SQL file, by the names in their `-- name:` lines."""
+    found: dict[str, str] = {}
+    for part in text.split("-- name:")[1:]:
+        title, _, body = part.partition("\n")
+        lines = [line.strip() for line in body.splitlines() if not line.lstrip().startswith("--")]
+        found[title.strip()] = " ".join(filter(None, lines))
+    return found
 
 
 class Schema:
@@ -52,14 +79,21 @@ class Schema:
         self.name = name
         self._users = users
         self.quoted = '"' + name.replace('"', '""') + '"'
+        self._functions = "\n".join(map(script, FUNCTIONS))
         self._values = {
-            "@schema": self.quoted,
-            "@text_schema": self.quoted.replace("'", "''"),
             "@user": users.sql_type,
             "@user_type": users.definition,
             "@receipts_kept": str(RECEIPTS_KEPT),
+            "@receipts_pruned": str(RECEIPTS_PRUNED),
             "@indexed_from": str(INDEXED_FROM),
             "@newest_threads": str(NEWEST_THREADS),
+        }
+        made_of = "\n".join((self._functions, *self._values.values()))
+        self._values |= {
+            "@schema": self.quoted,
+            "@text_name": name.replace("'", "''"),
+            "@text_schema": self.quoted.replace("'", "''"),
+            "@code": sha256(made_of.encode()).hexdigest()[:12],
         }
 
     def sql(self, text: str) -> str:
@@ -69,33 +103,43 @@ class Schema:
 
     def statements(self) -> dict[str, str]:
         """The queries, by the names in their `-- name:` lines."""
-        found: dict[str, str] = {}
-        for part in script("reads.sql").split("-- name:")[1:]:
-            title, _, text = part.partition("\n")
-            lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("--")]
-            found[title.strip()] = self.sql(" ".join(filter(None, lines)))
-        return found
+        return {name: self.sql(text) for name, text in named(script("reads.sql")).items()}
+
+    def functions(self) -> Iterator[tuple[str, str]]:
+        """Each function's name, and that with its settings and a digest of its source, as the server tells them."""
+        for name, head, body in _FUNCTION.findall(self._functions):
+            settings = ",".join(f"{setting}={value}" for setting, value in _SETTING.findall(head))
+            # Not for security: it is the digest that every server can make.
+            digest = md5(self.sql(body).encode(), usedforsecurity=False).hexdigest()
+            yield self.sql(name), f"{self.sql(name)} {settings} {digest}"
 
     async def prepare(self, connection: Any) -> None:
-        """Bring the schema to this version. Raises SchemaVersionError if it is newer, or not Clew's."""
+        """Bring the schema to this version, with the functions of this code.
+
+        Raises SchemaVersionError if it is newer, or not Clew's."""
         try:
-            version = await self._version(connection)
+            version, ready = await self._found(connection)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-            version = 0
-        if version == len(MIGRATIONS):
+            version, ready = 0, False
+        if version == len(MIGRATIONS) and ready:
             return
         async with connection.transaction(isolation="read_committed"):
             # One at a time; until the end of the transaction, so that a pooler between us can't keep it.
             lock = "SELECT pg_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
             await connection.execute(lock, self.name, timeout=UNHURRIED)
             there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
-            version = await self._version(connection) if there else 0
+            version, ready = await self._found(connection) if there else (0, False)
             if version < len(MIGRATIONS):
                 await self._migrate(connection, version)
+            if not ready:
+                await self._make_functions(connection)
 
-    async def _version(self, connection: Any) -> int:
-        """The version that the schema has. Raises SchemaVersionError or ConfigError if it can't be used."""
-        version, user_type = await connection.fetchrow(self.statements()["version"])
+    async def _found(self, connection: Any) -> tuple[int, bool]:
+        """The version that the schema has, and whether it has the functions of this code.
+
+        Raises SchemaVersionError or ConfigError if it can't be used."""
+        expected = dict(self.functions())
+        version, user_type, functions = await connection.fetchrow(self.statements()["version"], list(expected))
         if version > len(MIGRATIONS):
             message = (
                 f"schema {self.name!r} has version {version}, and this Clew knows versions up to {len(MIGRATIONS)}: "
@@ -108,10 +152,10 @@ class Schema:
                 f"(user_id_type={self._users.user_id_type!r}): open it with the type that it was made with"
             )
             raise ConfigError(message, schema=self.name, found=user_type, asked=self._users.sql_type)
-        return int(version)
+        return int(version), set(expected.values()) <= set(functions or ())
 
     async def _migrate(self, connection: Any, version: int) -> None:
-        scripts = [script(name) for name in (*MIGRATIONS[version:], *FUNCTIONS)]
+        scripts = [script(name) for name in MIGRATIONS[version:]]
         if version == 0:
             scripts.insert(
                 0,
@@ -127,6 +171,19 @@ class Schema:
         await connection.execute(self.sql("UPDATE @schema.clew_schema SET version = $1"), len(MIGRATIONS))
         if version == 0:
             await self._index_texts(connection)
+
+    async def _make_functions(self, connection: Any) -> None:
+        """Make the functions of this code, or put right those that are not as it has them.
+
+        Those of other code are left as they are: processes may use them."""
+        try:
+            await connection.execute(self.sql(self._functions), timeout=UNHURRIED)
+        except asyncpg.InsufficientPrivilegeError as error:
+            message = (
+                f"schema {self.name!r} lacks functions of this Clew ({self.sql('commit_@code')} and others), or they are not "
+                f"as they should be, and this user may not make them: open it once as the user who owns it ({error})"
+            )
+            raise StorageError(message, schema=self.name) from error
 
     async def _index_texts(self, connection: Any) -> None:
         """Make the trigram index, if the server has the extension and this user may use it; searches scan without it."""

@@ -66,7 +66,7 @@ class Applier:
 
     def _sent(self, commit: Commit, key: bytes, link: Link, source: Source | None) -> _Begun:
         call = Call(self._caller, COMMIT, key, commit_arguments(commit, self._ttl, source), commits=True)
-        return _Begun(commit, call, source, call.begin(link))
+        return _Begun(commit, call, call.begin(link))
 
     async def _begin(self, commit: Commit) -> _Begun:
         """Send the commit, so that it is on its way before the next one."""
@@ -76,7 +76,7 @@ class Applier:
             link = await self._caller.router.node_for(key).link(commits=True)
             return self._sent(commit, key, link, source)
         except StorageError as error:
-            return _Begun(commit, await self._caller.gone(error), None, None)
+            return _Begun(commit, await self._caller.gone(error), None)
 
     async def _source(self, commit: Commit) -> Source | None:
         fork = commit.fork
@@ -96,7 +96,7 @@ class Applier:
     def _known_outcome(self, begun: _Begun, answer: list[Any]) -> Applied | ClewError | None:
         """The outcome, if nothing more has to be done for it."""
         thread_id = begun.commit.thread_id
-        result, standing = outcome(answer, begun.commit, begun.source)
+        result, standing = outcome(answer, begun.commit)
         if standing is None and isinstance(result, Applied):
             self._listed.forget(thread_id)
         if not self._awaited.has(thread_id, listing_of(answer)):
@@ -112,7 +112,7 @@ class Applier:
             if known is not None:
                 return known
             thread_id = begun.commit.thread_id
-            result, standing = outcome(answer, begun.commit, begun.source)
+            result, standing = outcome(answer, begun.commit)
             waiting = self._awaited.calls(thread_id, listing_of(answer))
             if standing is None or self._listed.has(thread_id, standing):
                 await self._caller.call_all(waiting)
@@ -127,9 +127,7 @@ class Applier:
 class _Begun:
     """A commit that was sent, or the error that kept it from being sent; and the first answer, when that comes."""
 
-    __slots__ = ("answered", "call", "commit", "source")
+    __slots__ = ("answered", "call", "commit")
 
-    def __init__(
-        self, commit: Commit, call: Call | ClewError, source: Source | None, answered: asyncio.Future[Answer] | None
-    ) -> None:
-        self.commit, self.call, self.source, self.answered = commit, call, source, answered
+    def __init__(self, commit: Commit, call: Call | ClewError, answered: asyncio.Future[Answer] | None) -> None:
+        self.commit, self.call, self.answered = commit, call, answered

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clew.clock import SYSTEM_CLOCK
-from clew.errors import ClewError, ConflictError
+from clew.errors import ClewError, StorageError
 from clew.ids import new_id
-from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, NewCheckpoint, Removal
+from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import Basis
 from clew.storage.packing import bytes_text, micros, text_bytes, union
 from clew.storage.redis.calling import Argument
 from clew.storage.redis.layout import (
+    Copied,
     Header,
     attachment_head,
     bytes_time,
@@ -41,10 +42,10 @@ def user_field(user: User) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a fork takes along, read from its source; `checkpoint_id` is None and the rest empty if that is not there."""
+    """What a fork takes along, read from its source; `copy` is None and the rest empty if that is not there."""
 
     header: Header | None
-    checkpoint_id: str | None
+    copy: Copied | None
     arguments: list[Argument]
 
 
@@ -56,10 +57,9 @@ def read_source(answer: list[Any], commit: Commit, fork: ForkSource) -> Source:
     if len(answer) == 1:
         return Source(header, None, [])
     _, fields, record, rows, attached, messages = answer
-    own = commit.checkpoint is None and commit.commit_id == fork.as_checkpoint_id
-    copy = copied_checkpoint(record, fork.as_checkpoint_id, own=own)
+    copy = copied_checkpoint(record, fork.as_checkpoint_id, own=commit.commit_id == fork.as_checkpoint_id)
     arguments: list[Argument] = [header.owner, header.next_value, fields or b"D\0\0\0\0\0\0\0"]
-    arguments += [pack_origin(fork.thread_id, copy.checkpoint_id), copy.tail, copy.size, copy.created]
+    arguments += [pack_origin(fork.thread_id, copy.checkpoint_id), copy.created]
     arguments += [len(rows), *rows, len(messages)]
     for stored in messages:
         message_id, tool_calls, size, tail = repacked_message(stored)
@@ -70,34 +70,70 @@ def read_source(answer: list[Any], commit: Commit, fork: ForkSource) -> Source:
     for stored in attached:
         member = new + stored[old - 3 :]
         arguments += [member, len(new) + 3 + int.from_bytes(stored[old - 3 : old], "big")]
-    return Source(header, copy.checkpoint_id, arguments)
+    return Source(header, copy, arguments)
 
 
 def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> list[Argument]:
-    """The arguments that the commit script reads, one after the other."""
-    basis, fence = commit.basis, commit.fence
+    """The arguments of the commit script: those that rules.lua names, then those that deciding.lua reads in their order."""
+    basis, fence, removal, begin = commit.basis, commit.fence, commit.remove, commit.begin
+    parts, given = _parts(commit, source)
+    return [
+        user_field(commit.user),
+        text_bytes(commit.commit_id),
+        time_digits(commit.at),
+        b"" if ttl is None else ttl,
+        *(_new_thread(begin) if basis is None or removal is not None else (b"", b"0")),
+        b"0" if begin is None else begin.epoch,
+        b"" if basis is None else incarnation_field(basis.incarnation),
+        b"" if basis is None else basis.epoch,
+        b"" if commit.after is None else _optional_name(commit.after.commit_id),
+        b"" if commit.journal is None else entry_tail(commit.commit_id, commit.at, commit.journal),
+        b"" if fence is None else fence,
+        parts,
+        b"" if removal is None else b"t" if removal.thread else b"s" if removal.state else b"",
+        b"" if removal is None or removal.as_of is None else removal.as_of,
+        *given,
+    ]
+
+
+def _made(commit: Commit, source: Source | None) -> tuple[Argument, ...]:
+    """The checkpoint that the commit makes: namespace, id, parent, whether it rejects conflicts, size, record. No parent is
+    `-`; if that field is empty, the commit makes no checkpoint."""
+    if (new := commit.checkpoint) is not None:
+        parent = b"^" if new.parent is HEAD else _optional_name(new.parent)
+        rejects = b"1" if new.on_conflict == "reject" else b"0"
+        tail = checkpoint_tail(new, commit.at, own=commit.commit_id == new.checkpoint_id)
+        size = len(new.metadata) + len(new.body)
+        return text_bytes(new.namespace), text_bytes(new.checkpoint_id), parent, rejects, size, tail
+    if (fork := commit.fork) is not None:
+        copy = source.copy if source is not None else None
+        named = text_bytes(fork.namespace), text_bytes(fork.as_checkpoint_id), b"-", b"0"
+        return (*named, 0, b"") if copy is None else (*named, copy.size, copy.tail)
+    return b"", b"", b"", b"0", b"0", b""
+
+
+def _parts(commit: Commit, source: Source | None) -> tuple[bytes, list[Argument]]:
+    """A letter for each thing that the commit brings, and the arguments of these. Values and a checkpoint have one letter."""
     parts = b""
     given: list[Argument] = []
+    if (values := commit.values) is not None or commit.checkpoint is not None or commit.fork is not None:
+        parts = b"C"
+        given += (b"", b"", b"") if values is None else (values.first, values.count, pack_row(values))
+        given += _made(commit, source)
     if commit.remove is not None:
         parts += b"R"
         given += _removal(commit.remove)
-    if commit.fork is not None and source is not None:
+    if commit.fork is not None:
         parts += b"F"
-        given += [text_bytes(commit.fork.namespace), text_bytes(commit.fork.as_checkpoint_id)]
-        given += [b"+", *source.arguments] if source.checkpoint_id is not None else [b"-"]
-    if (values := commit.values) is not None:
-        parts += b"V"
-        given += (values.first, values.count, pack_row(values))
+        if source is None or source.header is None:
+            given.append(b"source")
+        else:
+            given += [b"origin"] if source.copy is None else [b"+", *source.arguments]
     if commit.merge:
         parts += b"G"
         given.append(len(commit.merge))
         for row in commit.merge:
             given += (row.first, row.count, pack_row(row))
-    if (new := commit.checkpoint) is not None:
-        parts += b"C"
-        tail = checkpoint_tail(new, commit.at, own=commit.commit_id == new.checkpoint_id)
-        given += (text_bytes(new.namespace), text_bytes(new.checkpoint_id), _parent(new))
-        given += (1 if new.on_conflict == "reject" else 0, len(new.metadata) + len(new.body), tail)
     if commit.attachments:
         parts += b"A"
         given += (1 if commit.keep_attachments else 0, len(commit.attachments))
@@ -112,23 +148,10 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
     if (thread := commit.thread) is not None:
         parts += b"D"
         given += (owner_field(thread.user_id), pack_fields(thread))
-    begin = commit.begin
-    if commit.journal is not None or commit.after is not None or begin is not None:
-        parts += b"N"
-        given += (_after(commit), 0 if begin is None else begin.epoch)
-        given.append(b"" if commit.journal is None else entry_tail(commit.commit_id, commit.at, commit.journal))
-    return [
-        user_field(commit.user),
-        text_bytes(commit.commit_id),
-        time_digits(commit.at),
-        b"" if ttl is None else ttl,
-        *(_new_thread(begin) if basis is None or commit.remove is not None else (b"", 0)),
-        b"" if basis is None else incarnation_field(basis.incarnation),
-        b"" if basis is None else basis.epoch,
-        b"" if fence is None else fence,
-        parts,
-        *given,
-    ]
+    if commit.receipts:
+        parts += b"P"
+        given += (len(commit.receipts), *map(text_bytes, commit.receipts))
+    return parts, given
 
 
 def _new_thread(begin: Begin | None) -> tuple[Argument, int]:
@@ -147,8 +170,7 @@ def _next_ordinal() -> int:
 
 
 def _removal(removal: Removal) -> list[Argument]:
-    whole = b"t" if removal.thread else b"s" if removal.state else b""
-    given: list[Argument] = [whole, b"" if removal.as_of is None else removal.as_of, len(removal.checkpoints)]
+    given: list[Argument] = [len(removal.checkpoints)]
     for namespace, checkpoint_id in removal.checkpoints:
         given += (text_bytes(namespace), text_bytes(checkpoint_id), group_name(namespace, checkpoint_id))
     given += [len(removal.messages), *map(text_bytes, removal.messages)]
@@ -159,17 +181,8 @@ def _removal(removal: Removal) -> list[Argument]:
     return given
 
 
-def _parent(new: NewCheckpoint) -> bytes:
-    if new.parent is HEAD:
-        return b"^"
-    return b"-" if new.parent is None else b"+" + text_bytes(new.parent)
-
-
-def _after(commit: Commit) -> bytes:
-    """The end that the thread's chain must have: '' for any."""
-    if commit.after is None:
-        return b""
-    return b"-" if commit.after.commit_id is None else b"+" + text_bytes(commit.after.commit_id)
+def _optional_name(name: str | None) -> bytes:
+    return b"-" if name is None else b"+" + text_bytes(name)
 
 
 class Standing(NamedTuple):
@@ -181,10 +194,10 @@ class Standing(NamedTuple):
     updated: bytes
 
 
-def outcome(answer: list[Any], commit: Commit, source: Source | None) -> tuple[Applied | ClewError, Standing | None]:
+def outcome(answer: list[Any], commit: Commit) -> tuple[Applied | ClewError, Standing | None]:
     """What came of `commit`, and how its thread stands (`None`: it was refused, or there is no thread)."""
     if not answer[0]:
-        return _refusal(answer, commit, source), None
+        return _refusal(answer, commit), None
     code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created, _ = answer
     if not incarnation:
         return Applied(basis=None, removed=removed), None
@@ -204,28 +217,11 @@ def listing_of(answer: list[Any]) -> int:
     return int(answer[11]) if answer[0] else 0
 
 
-def _refusal(answer: list[Any], commit: Commit, source: Source | None) -> ClewError:
-    """The error for what the script found, by the table of rules."""
-    _, reason, *facts = answer
-    match reason:
-        case b"basis":
-            incarnation, epoch = facts
-            known = commit.basis is not None and incarnation_name(incarnation) == commit.basis.incarnation
-            return refusal(commit, "epoch" if known else "deleted", number=epoch)
-        case b"chain":
-            return refusal(commit, "after", bytes_text(facts[0][1:]) if facts[0].startswith(b"+") else None)
-        case b"head" | b"parent":
-            return refusal(commit, reason.decode(), bytes_text(facts[0][1:]) if facts[0] else None)
-        case b"as_of" | b"first":
-            return refusal(commit, reason.decode(), number=facts[0])
-        case b"fence":
-            return refusal(commit, "fence", number=None if facts[0] == b"" else facts[0])
-        case b"merge":
-            firsts = [row.first for row in commit.merge]
-            return refusal(commit, "merge", number=firsts.index(facts[0]) + 1)
-        case b"origin":
-            return refusal(commit, "source" if source is None or source.header is None else "origin")
-        case b"spaces":
-            message = f"thread {commit.thread_id!r}: the commit was refused: {reason!r}"
-            return ConflictError(message, thread_id=commit.thread_id)
-    return refusal(commit, reason.decode())
+def _refusal(answer: list[Any], commit: Commit) -> ClewError:
+    """The error for the rule that the script names, with what it found."""
+    _, rule, named, number = answer
+    if rule == b"spaces":
+        message = f"thread {commit.thread_id!r} has no room for another namespace; use another thread"
+        return StorageError(message, thread_id=commit.thread_id)
+    name = bytes_text(named[1:]) if named.startswith(b"+") else None
+    return refusal(commit, rule.decode(), name, None if number == b"" else number)

@@ -99,12 +99,13 @@ class Journal:
         fresh = len(self._pending) + len(self._quiet) <= FEW or self._now() >= self._ask_again
         if fresh:
             await self._ask()
-        entries = await self._entries(query)
+        entries, receipts = await self._entries(query)
         if not fresh and query.thread_id is None and len(entries) < query.limit:
             # There may be some that were not there when it was asked.
             await self._ask()
-            entries = await self._entries(query)
-        return JournalPage(entries=entries, count=sum(each.entries for each in self._pending.values()))
+            entries, receipts = await self._entries(query)
+        count = sum(each.entries for each in self._pending.values())
+        return JournalPage(entries=entries, count=count, receipts=receipts)
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         """Take entries out. Their threads stay in the index until they have been quiet for a while."""
@@ -129,22 +130,26 @@ class Journal:
 
     # Reading
 
-    async def _entries(self, query: JournalQuery) -> tuple[JournalEntry, ...]:
+    async def _entries(self, query: JournalQuery) -> tuple[tuple[JournalEntry, ...], tuple[str, ...]]:
+        """The entries that `query` asks for, and the receipts of its thread, which are of the same moment."""
         if query.thread_id is not None:
-            wanted = {} if query.thread_id in query.without else {query.thread_id: query.limit}
+            wanted = {query.thread_id: 0 if query.thread_id in query.without else query.limit}
         else:
             others = {name: each for name, each in self._pending.items() if name not in query.without}
             wanted = shares(others, query.limit)
-        calls = [(ENTRIES, self._keys.thread(name), (count,)) for name, count in wanted.items()]
+        asked = 1 if query.receipts and query.thread_id is not None else 0
+        calls = [(ENTRIES, self._keys.thread(name), (count, asked)) for name, count in wanted.items()]
         found: list[JournalEntry] = []
+        receipts: list[bytes] = []
         for name, answer in zip(wanted, await self._caller.call_all(calls), strict=True):
-            count, stored = answer
+            count, stored, receipts = answer
             entries = [read_entry(each, name) for each in stored]
-            self._note(name, count, entries[0].position if entries else 0)
+            if entries or not count:
+                self._note(name, count, entries[0].position if entries else 0)
             found += entries
         # Those of a thread are in order already: two at one position are of two threads.
         found.sort(key=attrgetter("position"))
-        return tuple(found[: query.limit])
+        return tuple(found[: query.limit]), tuple(map(bytes_text, receipts))
 
     # The index
 

@@ -1,4 +1,4 @@
-"""How records become members of a thread's sorted set, and back. `lua/common.lua` has the same layout for the server."""
+"""How records become members of a thread's sorted set, and back. `lua/layout.lua` has the same layout for the server."""
 
 from __future__ import annotations
 
@@ -333,6 +333,7 @@ def read_message(stored: bytes) -> MessageRecord:
         run_id=run_id,
         created_at=created_at,
         data=reader.rest(),
+        sequence=_int(stored[7:11], "big"),
     )
 
 

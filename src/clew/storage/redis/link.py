@@ -54,6 +54,9 @@ class Link(asyncio.Protocol):
         connection._reader = connection._writer = None
         self._transport = self._writer.transport
         self._transport.set_protocol(self)
+        if self._transport.is_closing():
+            # Its end may have been told to redis-py already, and is told once.
+            raise unreachable(ConnectionResetError("the server closed the connection at once"), self.where)
         self.alive = True
         self._heard = self._loop.time()
         self._arm()
@@ -72,20 +75,30 @@ class Link(asyncio.Protocol):
         if not self.alive:
             future.set_result(self._lost(None))
             return future
+        packed = hiredis.pack_command(command)  # type: ignore[arg-type]
         if not self._waiting:
             self._heard = self._loop.time()
-        self._waiting.append(future)
-        if not self._unsent:
-            self._loop.call_soon(self._send)
-        self._unsent.append(hiredis.pack_command(command))  # type: ignore[arg-type]
+        try:
+            self._waiting.append(future)
+            if not self._unsent:
+                self._loop.call_soon(self._send)
+            self._unsent.append(packed)
+        except BaseException as error:
+            # Ctrl-C in between: from here on, answers would be given to others than those who asked.
+            self._interrupted(error)
+            raise
         return future
 
     def _send(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        if self.alive and unsent:
-            data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
-            self._written += len(data)
-            self._transport.write(data)
+        try:
+            unsent, self._unsent = self._unsent, []
+            if self.alive and unsent:
+                data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
+                self._written += len(data)
+                self._transport.write(data)
+        except BaseException as error:
+            self._interrupted(error)
+            raise
 
     def data_received(self, data: bytes) -> None:
         reader, waiting = self._reader, self._waiting
@@ -94,12 +107,17 @@ class Link(asyncio.Protocol):
             while (answer := reader.gets()) is not _MORE:
                 if isinstance(answer, _PushNotification):
                     continue
-                future = waiting.popleft()
+                future = waiting[0]
                 # Done already: its caller was cancelled.
                 if not future.done():
                     future.set_result(answer)
+                # Not before it is told: whoever is interrupted in between leaves nobody without an answer.
+                waiting.popleft()
         except (hiredis.ProtocolError, IndexError) as error:
             self.drop(error)
+        except BaseException as error:
+            self._interrupted(error)
+            raise
         if waiting:
             self._heard = self._loop.time()
 
@@ -111,6 +129,8 @@ class Link(asyncio.Protocol):
     def _look(self) -> None:
         if not self.alive:
             return
+        # First of all: whatever befalls the rest, it is looked at again.
+        self._arm()
         now = self._loop.time()
         unsent = self._transport.get_write_buffer_size()
         taken = self._written - unsent
@@ -125,7 +145,6 @@ class Link(asyncio.Protocol):
             return
         if not self._waiting and self._health_check and quiet >= self._health_check:
             self.call("PING")
-        self._arm()
 
     # Its end
 
@@ -136,6 +155,10 @@ class Link(asyncio.Protocol):
             # A loop that was closed took its transports along, as far as anybody can.
             if not self._loop.is_closed():
                 self._transport.abort()
+
+    def _interrupted(self, error: BaseException) -> None:
+        """Cut the connection because it is not known what was sent and what was told."""
+        self.drop(RuntimeError(f"interrupted by {type(error).__name__}"))
 
     async def close(self) -> None:
         """Wait for the answers that are due, no longer than for any answer, then close the connection."""
@@ -149,7 +172,7 @@ class Link(asyncio.Protocol):
         if not self._gone.done():
             self._end(None)
             self._transport.abort()
-        await asyncio.wait([self._gone])
+        await asyncio.wait([self._gone], timeout=self._read_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc)
@@ -160,6 +183,9 @@ class Link(asyncio.Protocol):
         self.alive = False
         if self._watch:
             self._watch.cancel()
+        if self._loop.is_closed():
+            # Nobody waits any more, and nobody can be told.
+            self._waiting.clear()
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():

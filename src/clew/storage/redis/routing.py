@@ -62,7 +62,12 @@ class Node:
                 write_timeout=limits.write_timeout,
                 health_check=limits.health_check,
             )
-            await link.open(self._connect)
+            try:
+                await link.open(self._connect)
+            except BaseException:
+                # Given up by its caller, it may be open: nobody else would close it.
+                link.drop(None)
+                raise
             self._links[number] = link
             return link
 

@@ -121,14 +121,23 @@ class Applier:
         that exist already."""
         self._recent += 1
         try:
-            if hurried and self._is_usual(commit):
-                decided = decide(commit, self._hurried_facts)
-                if not decided.repeated and decided.kept is not None:
-                    return self._gather(decided.kept, commit, decided.parent)
+            if hurried and self._is_usual(commit) and (applied := self._apply_usual(commit)):
+                return applied
             self._write_new_rows()
             return self._write(commit, decide(commit, self._facts))
         except ClewError as error:
             return error
+
+    def _apply_usual(self, commit: Commit) -> Applied | None:
+        """Gather the rows of a usual commit, if nothing is in its way as far as the writer knows."""
+        try:
+            decided = decide(commit, self._hurried_facts)
+        except ClewError:
+            # It may have been applied before, and be refused for what it did itself: that is found out by looking.
+            return None
+        if decided.repeated or decided.kept is None:
+            return None
+        return self._gather(decided.kept, commit, decided.parent)
 
     def _is_usual(self, commit: Commit) -> bool:
         """Whether `commit` brings a checkpoint and values alone, to a thread whose head the writer knows."""

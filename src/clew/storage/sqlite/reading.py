@@ -233,8 +233,9 @@ def messages(connection: sqlite3.Connection, query: MessageQuery) -> list[Messag
             run_id=run_id,
             created_at=moment(created_at),
             data=data,
+            sequence=sequence,
         )
-        for message_id, text, tool_calls, run_id, created_at, data in rows
+        for message_id, text, tool_calls, run_id, created_at, data, sequence in rows
     ]
 
 

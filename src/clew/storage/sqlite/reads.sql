@@ -71,18 +71,18 @@ SELECT namespace, checkpoint_id, key, data FROM attachments
 WHERE thread_no = ? ORDER BY namespace, checkpoint_id, key
 
 -- name: one_message
-SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages WHERE thread_no = ? AND message_id = ?
+SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM messages WHERE thread_no = ? AND message_id = ?
 
 -- name: messages
-SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages
+SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM messages
 WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ? OFFSET ?
 
 -- name: scanned_messages
-SELECT message_id, text, tool_calls, run_id, created_at, data FROM messages
+SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM messages
 WHERE message_no BETWEEN ? AND ? AND instr(text, ?) > 0 ORDER BY message_no
 
 -- name: indexed_messages
-SELECT message_id, messages.text, tool_calls, run_id, created_at, data, message_no
+SELECT message_id, messages.text, tool_calls, run_id, created_at, data, sequence, message_no
 FROM message_index CROSS JOIN messages ON messages.message_no = message_index.rowid
 WHERE message_index MATCH ? AND message_index.rowid BETWEEN ? AND ? AND instr(messages.text, ?) > 0
 ORDER BY message_index.rowid

@@ -5,6 +5,7 @@ from clew.testing.contract.checkpoints import CheckpointContract
 from clew.testing.contract.commits import CommitContract
 from clew.testing.contract.concurrency import ConcurrencyContract
 from clew.testing.contract.durability import DurabilityContract
+from clew.testing.contract.edges import EdgeContract
 from clew.testing.contract.forks import ForkContract
 from clew.testing.contract.journal import JournalContract
 from clew.testing.contract.leases import LeaseContract
@@ -22,6 +23,7 @@ class StorageContract(
     RuleContract,
     CommitContract,
     ReceiptContract,
+    EdgeContract,
     ConcurrencyContract,
     CheckpointContract,
     RemovalContract,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.testing.build import attachment, commit, later, message, messages
+from clew.testing.build import attachment, checkpoint, commit, later, message, messages
 from clew.testing.contract.base import ContractPart
 from clew.testing.driver import DrivenStorage
 
@@ -84,3 +84,11 @@ class MessageContract(ContractPart):
         store.apply_all(commit("t", messages=messages("in t")), commit("u", messages=messages("in u")))
         assert [each.text for each in store.messages("t")] == ["in t"]
         assert store.messages("u", search="in t") == []
+
+    def test_a_message_tells_the_sequence_number_at_which_it_was_added(self, store: DrivenStorage) -> None:
+        store.apply(commit(checkpoint=checkpoint("c1"), messages=[message("m1", "found")]))
+        store.apply(commit(messages=[message("m2", "found")]))
+        store.apply(commit(messages=[message("m1", "found, and changed"), message("m3", "found")]))
+        assert store.message_sequences() == {"m1": 1, "m2": 2, "m3": 3}
+        assert store.message_sequences(search="found") == {"m1": 1, "m2": 2, "m3": 3}
+        assert store.message_sequences(message_id="m2") == {"m2": 2}

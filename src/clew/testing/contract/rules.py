@@ -1,18 +1,23 @@
-"""The rules of a commit, each on every path: cold, warm, batched with others, and as a retry."""
+"""The rules of a commit, each on every path: cold, warm, batched with other threads and with its own, and as a retry."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from clew.errors import ClewError
+from clew.ids import new_id
 from clew.model.commit import Applied, Commit
+from clew.model.config import ANY_USER
 from clew.storage.rules import RULES, Rule
-from clew.testing.build import checkpoint, commit, message
+from clew.testing.build import checkpoint, commit, message, row
 from clew.testing.contract.base import ContractPart
-from clew.testing.contract.cases import ANN, CASES, Case, Scene, new_scene
+from clew.testing.contract.cases import CASES
+from clew.testing.contract.scene import ANN, Case, Scene, new_scene
 from clew.testing.driver import DrivenStorage
 
-PATHS = ("cold", "warm", "batched", "retried")
+PATHS = ("cold", "warm", "batched", "between", "retried")
 EACH = [
     pytest.param(rule, case, path, id=f"{rule.name}-{name.replace(' ', '_')}-{path}")
     for rule in RULES
@@ -48,14 +53,33 @@ class RuleContract(ContractPart):
         self._applies(scene, case.allowed(scene))
 
     def _batched(self, scene: Scene, rule: Rule, case: Case) -> None:
-        """Each in one call, among commits of other threads and between two of its own."""
+        """Each in one call with commits of other threads."""
+        store = scene.store
+        for made, refused in ((case.refused, True), (case.allowed, False)):
+            scene.apply(case.before(scene))
+            asked = made(scene)
+            before = {name: store.page(name, namespace=None, detail="state") for name in ("t", asked.thread_id)}
+            first, second = ([usual_of(f"o{number}"), usual_of(f"p{number}")] for number in range(2))
+            outcomes = store.outcomes(*first, asked, *second)
+            for each in (*outcomes[:2], *outcomes[3:]):
+                assert isinstance(each, Applied), f"{each!r} came of a commit beside {asked}"
+            if refused:
+                self._is_refusal(rule, asked, outcomes[2])
+                for name, page in before.items():
+                    assert store.page(name, namespace=None, detail="state") == page
+            else:
+                self._is_applied(asked, outcomes[2])
+
+    def _between(self, scene: Scene, rule: Rule, case: Case) -> None:
+        """Each in one call between two commits of its own thread, and those of others."""
         store = scene.store
         for made, refused in ((case.refused, True), (case.allowed, False)):
             before = case.before(scene)
             scene.saw(before)
             asked = made(scene)
-            tail = commit("t", user=ANN, messages=[message(asked.commit_id)])
-            others = [commit(name, user=ANN, checkpoint=checkpoint(asked.commit_id)) for name in ("o", "p")]
+            # It leaves the refused one refused, also when the whole call comes again.
+            tail = commit("t", user=ANN, messages=[message(asked.commit_id)], journal=before.journal)
+            others = [usual_of(name) for name in ("o", "p")]
             known = store.checkpoint_ids(asked.thread_id, namespace=None)
             outcomes = store.outcomes(others[0], before, asked, tail, others[1])
             for each in (*outcomes[:2], *outcomes[3:]):
@@ -72,7 +96,8 @@ class RuleContract(ContractPart):
                 self._is_applied(asked, outcomes[2])
             page = store.values("t")
             assert page.basis is not None
-            scene.basis, scene.sequence, scene.last = page.basis, page.sequence, None
+            scene.basis, scene.sequence = page.basis, page.sequence
+            scene.last = None if tail.journal is None else tail.commit_id
 
     def _retried(self, scene: Scene, rule: Rule, case: Case) -> None:
         """The refused one again and again; then once more under its id, when it may be applied."""
@@ -99,9 +124,17 @@ class RuleContract(ContractPart):
         for again in (store.outcomes(asked), store.outcomes(asked, asked)):
             for each in again:
                 assert isinstance(each, Applied) and each.repeated, f"{each!r} came of {asked} again"
-        reopen(store)
-        (again_cold,) = store.outcomes(asked)
-        assert isinstance(again_cold, Applied) and again_cold.repeated
+        assert store.everything() == after
+        # The thread goes on, and the storage knows it as it is then.
+        page = store.page(asked.thread_id, limit=1)
+        commit_id, next_value = new_id(), page.basis.next_value if page.basis else 0
+        parts: dict[str, Any] = {"basis": page.basis, "values": row(next_value), "checkpoint": checkpoint(commit_id)}
+        store.apply(commit(asked.thread_id, commit_id=commit_id, user=ANY_USER, **parts))
+        after = store.everything()
+        for _ in range(2):
+            (outcome,) = store.outcomes(asked)
+            assert isinstance(outcome, Applied) and outcome.repeated, f"{outcome!r} came of {asked} again, later"
+            reopen(store)
         assert store.everything() == after
 
     def _is_refusal(self, rule: Rule, asked: Commit, outcome: Applied | ClewError) -> None:
@@ -114,6 +147,12 @@ class RuleContract(ContractPart):
     def _is_applied(self, asked: Commit, outcome: Applied | ClewError) -> None:
         assert isinstance(outcome, Applied), f"{outcome!r} came of {asked}"
         assert self.answers_get_lost or not outcome.repeated, f"{asked} was taken for one that came before"
+
+
+def usual_of(thread_id: str) -> Commit:
+    """A commit of another thread that goes the same way as a usual one."""
+    commit_id = new_id()
+    return commit(thread_id, commit_id=commit_id, user=ANN, checkpoint=checkpoint(commit_id))
 
 
 def reopen(store: DrivenStorage) -> None:

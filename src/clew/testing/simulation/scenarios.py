@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import clew
+from clew.checkpointer.answers import Answer
 from clew.checkpointer.background import Background
 from clew.checkpointer.blocking import LoopRunner
 from clew.clock import Clock
@@ -27,11 +28,26 @@ RETRY_FOR: Final = 12.0
 _KEYS: Final = clew.Encryption(keys={"simulated": "c2ltdWxhdGVkIHNpbXVsYXRlZCBzaW11bGF0ZWQgazE="})
 
 
+def _give(answer: Answer[R], task: asyncio.Task[R]) -> None:
+    if task.cancelled():
+        answer.fail(asyncio.CancelledError())
+    elif (error := task.exception()) is not None:
+        answer.fail(error)
+    else:
+        answer.give(task.result())
+
+
 class HomeRunner(LoopRunner):
     """Runs what is put off on the loop of the simulation."""
 
-    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
-        return asyncio.run_coroutine_threadsafe(work, asyncio.get_running_loop())
+    def start(
+        self, work: Coroutine[Any, Any, R], ended: Callable[[BaseException | None], None] | None = None
+    ) -> Answer[R]:
+        answer: Answer[R] = Answer()
+        if ended is not None:
+            answer.then(lambda: ended(answer.error))
+        asyncio.ensure_future(work).add_done_callback(partial(_give, answer))
+        return answer
 
     def is_home(self) -> bool:
         return True

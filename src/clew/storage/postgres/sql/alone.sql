@@ -1,6 +1,6 @@
 -- Applies one usual commit (see `commit_usual`) of values and a checkpoint, whole or not at all, at the least cost.
 
-CREATE OR REPLACE FUNCTION @schema.commit_alone(
+CREATE OR REPLACE FUNCTION @schema.commit_alone_@code(
     in_thread text, in_any boolean, in_user @user, in_at bigint, in_incarnation text, in_epoch bigint,
     in_first bigint, in_count integer, in_digests bytea, in_data bytea,
     in_checkpoint text, in_free boolean, in_from_head boolean, in_parent text, in_namespace text, in_node text,
@@ -9,15 +9,8 @@ CREATE OR REPLACE FUNCTION @schema.commit_alone(
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
 BEGIN
     -- What this finds in the thread's row, and so all that it decides by, is as the last to change it left it.
-    UPDATE @schema.threads AS t SET sequence = t.sequence + 1, next_value = coalesce(in_first + in_count, t.next_value),
-        checkpoint_count = t.checkpoint_count + 1,
-        size = t.size + coalesce(octet_length(in_digests) + octet_length(in_data), 0)
-            + octet_length(in_metadata) + octet_length(in_body),
-        updated_at = greatest(t.updated_at, in_at), active = greatest(t.updated_at, in_at) >> 27,
-        head = CASE WHEN in_namespace = '' THEN in_checkpoint ELSE t.head END, head_before = t.head
-    WHERE t.thread_id = in_thread AND (in_any OR t.user_id IS NULL OR t.user_id = in_user)
-        AND t.incarnation = in_incarnation AND t.epoch = in_epoch AND (in_first IS NULL OR t.next_value = in_first)
-        AND (in_free OR t.head IS NOT DISTINCT FROM in_parent)
+    UPDATE @schema.threads AS t SET @rule_advanced, size = t.size + @rule_added_bytes
+    WHERE t.thread_id = in_thread AND @rule_owner AND @rule_deleted AND @rule_epoch AND @rule_first AND @rule_head
     RETURNING t.incarnation, t.epoch, t.next_value, t.sequence, CASE WHEN in_from_head THEN t.head_before ELSE in_parent END
     INTO new_incarnation, new_epoch, new_next_value, new_sequence, new_parent;
     IF NOT FOUND THEN
@@ -32,5 +25,8 @@ BEGIN
     PERFORM FROM @schema.receipts AS r WHERE r.thread_id = in_thread AND r.commit_id = in_checkpoint;
     IF FOUND THEN
         RAISE EXCEPTION 'clew: this commit was applied before' USING ERRCODE = 'unique_violation';
+    END IF;
+    IF new_sequence % @receipts_pruned = 0 THEN
+        PERFORM @schema.prune_@code(in_thread, new_sequence);
     END IF;
 END $clew$;

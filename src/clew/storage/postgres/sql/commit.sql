@@ -2,8 +2,9 @@
 
 -- `outcome` is `applied`, `repeated`, `again` (another writer has just made or deleted the thread: call again), or names the
 -- check that forbids it; `named` and `number` are what that check found. The other fields are the thread's and the checkpoint's.
--- `in_chained`: the thread's chain has to end with `in_after`. What has a default came with version 2.
-CREATE OR REPLACE FUNCTION @schema.commit(
+-- `in_chained`: the thread's chain has to end with `in_after`. A fork comes with a description at most, merged rows with a
+-- removal at most. The rules that the thread's row decides are in rules.sql.
+CREATE OR REPLACE FUNCTION @schema.commit_@code(
     in_thread text, in_folded text, in_any boolean, in_user @user, in_commit text, in_at bigint,
     in_incarnation text, in_epoch bigint, in_fence bigint, in_adds boolean,
     drop_thread boolean, drop_state boolean, drop_namespaces text[], drop_checkpoints text[], drop_messages text[],
@@ -18,8 +19,7 @@ CREATE OR REPLACE FUNCTION @schema.commit(
     message_ids text[], message_texts text[], message_tools integer[], message_runs text[], message_times bigint[],
     message_sizes bigint[], message_datas bytea[],
     describes boolean, in_text text, in_fields bytea, thread_run text, in_owner @user,
-    begin_incarnation text DEFAULT NULL, begin_epoch bigint DEFAULT NULL,
-    in_chained boolean DEFAULT false, in_after text DEFAULT NULL, in_journal bytea DEFAULT NULL,
+    begin_incarnation text, begin_epoch bigint, in_chained boolean, in_after text, in_journal bytea, in_receipts text[],
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
     OUT sequence bigint, OUT parent text, OUT created_at bigint, OUT removed bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
@@ -30,6 +30,7 @@ DECLARE
     old record;
     there boolean;
     kept boolean;
+    replaced boolean := false;
     last_commit text;
     as_new boolean := false;
     made_id text := coalesce(in_checkpoint, copy_id);
@@ -45,7 +46,7 @@ BEGIN
         PERFORM FROM @schema.threads AS x WHERE x.thread_id = in_thread;
         as_new := NOT FOUND;
         IF as_new THEN
-            PERFORM @schema.queue_as_new(in_thread);
+            PERFORM @schema.queue_as_new_@code(in_thread);
         END IF;
     END IF;
     IF in_source IS NOT NULL THEN
@@ -61,7 +62,7 @@ BEGIN
     END IF;
     kept := there AND NOT drop_thread;
     IF there THEN
-        IF t.user_id IS NOT NULL AND NOT in_any AND t.user_id IS DISTINCT FROM in_user THEN
+        IF @rule_owner IS NOT TRUE THEN
             outcome := 'owner';
             RETURN;
         END IF;
@@ -83,29 +84,33 @@ BEGIN
 
     -- A deletion that comes again, because its answer was lost, finds what it wants.
     IF in_incarnation IS NOT NULL AND (there OR NOT drop_thread) THEN
-        IF NOT there OR t.incarnation <> in_incarnation THEN
+        IF @rule_deleted IS NOT TRUE THEN
             outcome := 'deleted';
             RETURN;
-        ELSIF t.epoch <> in_epoch THEN
+        ELSIF @rule_epoch IS NOT TRUE THEN
             outcome := 'epoch';
             number := t.epoch;
             RETURN;
         END IF;
     END IF;
-    last_commit := CASE WHEN t.chained_at = t.sequence THEN t.chain END;
-    IF in_chained AND in_after IS DISTINCT FROM last_commit THEN
+    last_commit := @rule_last_in_chain;
+    IF @rule_after IS NOT TRUE THEN
         outcome := 'after';
         named := last_commit;
         RETURN;
     END IF;
-    IF in_as_of <> (CASE WHEN kept THEN t.sequence ELSE 0 END) THEN
+    IF NOT kept THEN
+        t.sequence := 0;
+        t.next_value := 0;
+    END IF;
+    IF in_as_of <> t.sequence THEN
         outcome := 'as_of';
-        number := CASE WHEN kept THEN t.sequence ELSE 0 END;
+        number := t.sequence;
         RETURN;
     END IF;
-    IF in_source IS NULL AND in_first <> (CASE WHEN kept THEN t.next_value ELSE 0 END) THEN
+    IF @rule_first IS NOT TRUE THEN
         outcome := 'first';
-        number := CASE WHEN kept THEN t.next_value ELSE 0 END;
+        number := t.next_value;
         RETURN;
     END IF;
     IF in_fence IS NOT NULL THEN
@@ -123,7 +128,7 @@ BEGIN
                 in_thread, nextval('@text_schema.journal_positions'), in_commit, last_commit, t.incarnation, in_at, in_journal);
         END IF;
         IF there THEN
-            PERFORM @schema.forget(in_thread);
+            PERFORM @schema.forget_@code(in_thread);
             removed := t.checkpoint_count + t.message_count;
         END IF;
         RETURN;
@@ -150,11 +155,6 @@ BEGIN
             outcome := 'origin';
             RETURN;
         END IF;
-        IF in_first <> source.next_value THEN
-            outcome := 'first';
-            number := source.next_value;
-            RETURN;
-        END IF;
     END IF;
 
     FOR at IN 1 .. coalesce(cardinality(merge_firsts), 0) LOOP
@@ -168,8 +168,6 @@ BEGIN
                 AND NOT EXISTS (
                     SELECT FROM unnest(drop_firsts, drop_ends) AS d (first, "end")
                     WHERE d.first <= v.first AND v.first + v.count <= d."end")
-            UNION ALL
-            SELECT in_first, in_count WHERE in_first < merge_firsts[at] + merge_counts[at]
         ) AS x;
         IF old.first IS DISTINCT FROM merge_firsts[at] OR old."end" <> merge_firsts[at] + merge_counts[at]
             OR old.count <> merge_counts[at] THEN
@@ -180,11 +178,7 @@ BEGIN
     END LOOP;
 
     IF in_checkpoint IS NOT NULL THEN
-        IF in_source IS NOT NULL THEN
-            IF in_namespace = source_namespace THEN
-                named := copy_id;
-            END IF;
-        ELSIF kept AND NOT drop_state THEN
+        IF kept AND NOT drop_state THEN
             IF in_namespace = '' AND drop_checkpoints IS NULL THEN
                 named := t.head;
             ELSE
@@ -234,7 +228,8 @@ BEGIN
                 DELETE FROM @schema.checkpoints AS x WHERE x.thread_id = in_thread
                 RETURNING x.checkpoint_id, x.sequence, x.receipt, octet_length(x.metadata) + octet_length(x.body) AS size
             ), kept_receipts AS (
-                INSERT INTO @schema.receipts SELECT in_thread, c.checkpoint_id, min(c.sequence), true FROM c WHERE c.receipt
+                INSERT INTO @schema.receipts SELECT in_thread, c.checkpoint_id, max(c.sequence)
+                FROM c WHERE c.receipt AND c.sequence > t.sequence - @receipts_kept
                 GROUP BY c.checkpoint_id ON CONFLICT DO NOTHING
             ), a AS (
                 DELETE FROM @schema.attachments AS x WHERE x.thread_id = in_thread RETURNING octet_length(x.data) AS size
@@ -256,8 +251,9 @@ BEGIN
                     WHERE x.thread_id = in_thread AND x.checkpoint_id = d.checkpoint_id AND x.namespace = d.namespace
                     RETURNING x.checkpoint_id, x.sequence, x.receipt, octet_length(x.metadata) + octet_length(x.body) AS size
                 ), kept_receipts AS (
-                    INSERT INTO @schema.receipts SELECT in_thread, c.checkpoint_id, min(c.sequence), true
-                    FROM c WHERE c.receipt GROUP BY c.checkpoint_id ON CONFLICT DO NOTHING
+                    INSERT INTO @schema.receipts SELECT in_thread, c.checkpoint_id, max(c.sequence)
+                    FROM c WHERE c.receipt AND c.sequence > t.sequence - @receipts_kept
+                    GROUP BY c.checkpoint_id ON CONFLICT DO NOTHING
                 ), a AS (
                     DELETE FROM @schema.attachments AS x USING named AS d
                     WHERE x.thread_id = in_thread AND x.namespace = d.namespace AND x.checkpoint_id = d.checkpoint_id
@@ -287,7 +283,7 @@ BEGIN
         t.sequence := t.sequence + 1;
     ELSE
         IF there THEN
-            PERFORM @schema.forget(in_thread);
+            PERFORM @schema.forget_@code(in_thread);
             removed := t.checkpoint_count + t.message_count;
         END IF;
         INSERT INTO @schema.threads VALUES (
@@ -306,7 +302,7 @@ BEGIN
     IF in_source IS NOT NULL THEN
         -- What it brings is number 1, also for a fork of this fork.
         INSERT INTO @schema.checkpoints VALUES (
-            in_thread, 1, origin.created_at, origin.step, origin.size, copy_id = in_commit AND in_checkpoint IS NULL,
+            in_thread, 1, origin.created_at, origin.step, origin.size, copy_id = in_commit,
             source_namespace, copy_id, NULL, origin.node_name, origin.run_id, origin.covers, origin.metadata, origin.body);
         bytes := bytes + octet_length(origin.metadata) + octet_length(origin.body);
         t.checkpoint_count := 1;
@@ -326,16 +322,13 @@ BEGIN
         ), v AS (
             INSERT INTO @schema.value_rows
             SELECT in_thread, x.first, x.count, x.digests, x.data
-            FROM @schema.covered(in_source, origin.covers) AS x
+            FROM @schema.covered_@code(in_source, origin.covers) AS x
             RETURNING octet_length(digests) + octet_length(data) AS size
         )
         SELECT (SELECT count(*) FROM m), coalesce((SELECT sum(a.size) FROM a), 0)
             + coalesce((SELECT sum(m.size) FROM m), 0) + coalesce((SELECT sum(v.size) FROM v), 0)
         INTO t.message_count, counted_bytes;
         bytes := bytes + counted_bytes;
-        IF in_checkpoint IS NOT NULL THEN
-            t.sequence := 2;
-        END IF;
     END IF;
 
     IF in_first IS NOT NULL THEN
@@ -360,12 +353,17 @@ BEGIN
 
     IF in_checkpoint IS NOT NULL THEN
         bytes := bytes + octet_length(in_metadata) + octet_length(in_body);
-        SELECT octet_length(x.metadata) + octet_length(x.body) INTO counted_bytes FROM @schema.checkpoints AS x
+        SELECT octet_length(x.metadata) + octet_length(x.body) AS size, x.receipt, x.sequence INTO old
+        FROM @schema.checkpoints AS x
         WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace;
-        IF FOUND THEN
-            bytes := bytes - counted_bytes;
+        replaced := FOUND;
+        IF replaced THEN
+            bytes := bytes - old.size;
+            IF old.receipt AND in_commit <> in_checkpoint AND old.sequence > t.sequence - @receipts_kept THEN
+                INSERT INTO @schema.receipts VALUES (in_thread, in_checkpoint, old.sequence) ON CONFLICT DO NOTHING;
+            END IF;
             UPDATE @schema.checkpoints AS x SET created_at = in_at, step = in_step, size = in_size,
-                receipt = x.receipt OR in_commit = in_checkpoint, node_name = in_node, run_id = in_run, covers = in_covers,
+                receipt = (in_commit = in_checkpoint), node_name = in_node, run_id = in_run, covers = in_covers,
                 metadata = in_metadata, body = in_body
             WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace;
         ELSE
@@ -378,12 +376,21 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    IF made_id IS DISTINCT FROM in_commit THEN
-        INSERT INTO @schema.receipts VALUES (in_thread, in_commit, t.sequence, made_id IS NOT NULL);
-        IF t.sequence % 64 = 0 THEN
-            DELETE FROM @schema.receipts AS x
-            WHERE x.thread_id = in_thread AND NOT x.lasting AND x.sequence < t.sequence - @receipts_kept;
-        END IF;
+    IF in_receipts IS NOT NULL THEN
+        -- They take the places of the commits before this one, and those that were there move back.
+        UPDATE @schema.receipts AS x SET sequence = x.sequence - cardinality(in_receipts) WHERE x.thread_id = in_thread;
+        INSERT INTO @schema.receipts AS x
+        SELECT in_thread, r.commit_id, t.sequence - cardinality(in_receipts) + r.place - 1
+        FROM unnest(in_receipts) WITH ORDINALITY AS r (commit_id, place)
+        ON CONFLICT (thread_id, commit_id) DO UPDATE SET sequence = excluded.sequence;
+        PERFORM @schema.prune_@code(in_thread, t.sequence - @receipts_pruned);
+    END IF;
+    IF replaced OR made_id IS DISTINCT FROM in_commit THEN
+        -- A checkpoint that was replaced has the number of the first commit that made it.
+        INSERT INTO @schema.receipts VALUES (in_thread, in_commit, t.sequence) ON CONFLICT DO NOTHING;
+    END IF;
+    IF t.sequence % @receipts_pruned = 0 THEN
+        PERFORM @schema.prune_@code(in_thread, t.sequence);
     END IF;
 
     IF attachment_keys IS NOT NULL THEN

@@ -17,6 +17,3 @@ CREATE TABLE @schema.journal (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE @schema.journal ALTER data SET STORAGE EXTERNAL;
 CREATE INDEX journal_by_position ON @schema.journal (position);
-
--- They have more parameters now; those who leave them out get their defaults.
-DROP FUNCTION IF EXISTS @schema.commit, @schema.commit_usual;

@@ -1,6 +1,6 @@
 -- Gives a thread's lease to one holder at a time, each time it changes hands with a greater token than any before.
 
-CREATE OR REPLACE FUNCTION @schema.lease(
+CREATE OR REPLACE FUNCTION @schema.lease_@code(
     in_thread text, in_any boolean, in_user @user, in_holder text, in_now bigint, in_until bigint, in_free boolean,
     OUT denied boolean, OUT holder text, OUT token bigint, OUT since bigint, OUT expires_at bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
@@ -27,7 +27,7 @@ BEGIN
             token := nextval('@text_schema.lease_tokens');
             since := in_now;
             expires_at := in_until;
-            UPDATE @schema.leases AS x SET holder = in_holder, token = lease.token, since = in_now, expires_at = in_until
+            UPDATE @schema.leases AS x SET holder = in_holder, token = lease_@code.token, since = in_now, expires_at = in_until
             WHERE x.thread_id = in_thread;
             RETURN;
         END IF;

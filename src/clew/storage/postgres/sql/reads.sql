@@ -26,7 +26,7 @@ FROM (
     SELECT array_agg(u.number ORDER BY page.sequence, u.n) AS ranges
     FROM page CROSS JOIN unnest(covers) WITH ORDINALITY AS u (number, n) WHERE checkpoint_id IS DISTINCT FROM $6
 ) AS needed
-CROSS JOIN LATERAL @schema.covered($1, needed.ranges) AS v
+CROSS JOIN LATERAL @schema.covered_@code($1, needed.ranges) AS v
 
 -- The heads of several threads, each at its place in the arrays; the values of all but those that are known.
 -- name: heads
@@ -52,7 +52,7 @@ SELECT 1, place, sequence, created_at, step, size, checkpoint_id, namespace, par
 FROM page
 UNION ALL
 SELECT 2, page.place, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
-FROM page CROSS JOIN LATERAL @schema.covered(page.thread_id, page.covers) AS v
+FROM page CROSS JOIN LATERAL @schema.covered_@code(page.thread_id, page.covers) AS v
 WHERE page.checkpoint_id IS DISTINCT FROM page.known
 
 -- name: in_namespace
@@ -81,7 +81,7 @@ SELECT epoch AS n1, next_value AS n2, sequence AS n3, incarnation AS t1, NULL::b
 FROM thread
 UNION ALL
 SELECT v.first, v.count, NULL, NULL, v.digests, CASE WHEN $4 THEN v.data ELSE '' END
-FROM thread CROSS JOIN @schema.covered($1, $5) AS v
+FROM thread CROSS JOIN @schema.covered_@code($1, $5) AS v
 
 -- name: attachments_of_one
 SELECT a.namespace, a.checkpoint_id, a.key, a.data FROM @schema.attachments AS a
@@ -96,7 +96,7 @@ WHERE a.thread_id = $1 AND EXISTS (
 ORDER BY a.namespace, a.checkpoint_id, a.key
 
 -- name: messages
-SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data FROM @schema.messages AS m
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM @schema.messages AS m
 WHERE m.thread_id = $1 AND EXISTS (
     SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
     AND @which
@@ -109,7 +109,7 @@ true
 m.message_id = $6 AND ($7::text IS NULL OR m.text LIKE $7)
 
 -- name: messages_found
-SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data FROM (
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM (
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position < @indexed_from AND text LIKE $6
     UNION ALL
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position >= @indexed_from AND text LIKE $6
@@ -206,27 +206,30 @@ SELECT 2, NULL, NULL, 0, 0, 0, coalesce(sum(pg_total_relation_size(c.oid)), 0)::
 FROM pg_class AS c WHERE c.relnamespace = '@text_schema'::regnamespace AND c.relkind = 'r'
 
 -- name: journal
-SELECT whole.count, e.* FROM (SELECT count(*) FROM @schema.journal) AS whole LEFT JOIN LATERAL (
+SELECT whole.*, e.* FROM (SELECT count(*), @receipts AS receipts FROM @schema.journal) AS whole LEFT JOIN LATERAL (
     SELECT position, thread_id, commit_id, after, incarnation, at, data FROM @schema.journal
     WHERE @which thread_id <> ALL ($2) ORDER BY position LIMIT $1
 ) AS e ON true
 ORDER BY e.position
+
+-- name: journal_receipts
+(SELECT array_agg(r.commit_id ORDER BY r.sequence) FROM @schema.receipts AS r WHERE r.thread_id = $3)
 
 -- name: trim
 DELETE FROM @schema.journal AS j USING unnest($1::text[], $2::bigint[]) AS d (thread_id, position)
 WHERE j.thread_id = d.thread_id AND j.position = d.position
 
 -- name: commit
-SELECT * FROM @schema.commit(@arguments)
+SELECT * FROM @schema.commit_@code(@arguments)
 
 -- name: commit_alone
-SELECT * FROM @schema.commit_alone(@arguments)
+SELECT * FROM @schema.commit_alone_@code(@arguments)
 
 -- name: commit_usual
-SELECT * FROM @schema.commit_usual(@arguments)
+SELECT * FROM @schema.commit_usual_@code(@arguments)
 
 -- name: lease
-SELECT * FROM @schema.lease($1, $2, $3, $4, $5, $6, $7)
+SELECT * FROM @schema.lease_@code($1, $2, $3, $4, $5, $6, $7)
 
 -- name: ping
 SELECT version FROM @schema.clew_schema
@@ -234,5 +237,8 @@ SELECT version FROM @schema.clew_schema
 -- name: version
 SELECT version, (
     SELECT format_type(atttypid, NULL) FROM pg_attribute
-    WHERE attrelid = '@text_schema.threads'::regclass AND attname = 'user_id') AS user_type
+    WHERE attrelid = '@text_schema.threads'::regclass AND attname = 'user_id') AS user_type, (
+    SELECT array_agg(concat(p.proname, ' ', array_to_string(p.proconfig, ','), ' ', md5(convert_to(p.prosrc, 'UTF8'))))
+    FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+    WHERE p.proname = ANY ($1::text[]::name[]) AND n.nspname = '@text_name') AS functions
 FROM @schema.clew_schema

@@ -95,8 +95,8 @@ CREATE TABLE @schema.messages (
 );
 CREATE UNIQUE INDEX messages_by_id ON @schema.messages (thread_id, message_id);
 
--- Commits whose id no checkpoint carries: those without one (pruned), and those whose checkpoint has another id or is gone
--- (lasting).
+-- The last commits whose id no checkpoint carries: those without one, and those whose checkpoint has another id or is gone.
+-- `sequence` is the thread's after the commit. `lasting` is of older versions.
 CREATE TABLE @schema.receipts (
     thread_id text COLLATE "C" NOT NULL,
     commit_id text COLLATE "C" NOT NULL,

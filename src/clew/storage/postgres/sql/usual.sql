@@ -9,7 +9,7 @@
 -- that the thread's chain has to end with the one in `afters`. `chains` has the ids of those that go into a chain.
 -- If one turns out to have been applied before, this fails as a whole: then each is applied by `commit`.
 -- The settings keep plans that were made while tables were small from being used on large ones.
-CREATE OR REPLACE FUNCTION @schema.commit_usual(
+CREATE OR REPLACE FUNCTION @schema.commit_usual_@code(
     thread_ids text[], folded_ids text[], arrivals integer[], flags integer[], users @user[], commit_ids text[],
     times bigint[], incarnations text[], epochs bigint[], fences bigint[],
     firsts bigint[], counts integer[], digests bytea[], datas bytea[],
@@ -20,8 +20,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_usual(
     attachment_datas bytea[],
     message_of integer[], message_ids text[], message_texts text[], message_tools integer[], message_runs text[],
     message_times bigint[], message_sizes bigint[], message_datas bytea[],
-    chains text[] DEFAULT NULL, afters text[] DEFAULT NULL, journals bytea[] DEFAULT NULL,
-    begin_incarnations text[] DEFAULT NULL, begin_epochs bigint[] DEFAULT NULL,
+    chains text[], afters text[], journals bytea[], begin_incarnations text[], begin_epochs bigint[],
     OUT applied integer[], OUT new_incarnations text[], OUT new_epochs bigint[], OUT new_next_values bigint[],
     OUT new_sequences bigint[], OUT new_parents text[]
 ) LANGUAGE plpgsql
@@ -34,7 +33,7 @@ DECLARE
 BEGIN
     IF arrivals IS NOT NULL THEN
         IF journals IS NOT NULL THEN
-            PERFORM @schema.queue_as_new(n.thread_id) FROM (
+            PERFORM @schema.queue_as_new_@code(n.thread_id) FROM (
                 SELECT u.thread_id FROM unnest(thread_ids, journals) AS u (thread_id, journal)
                 WHERE u.journal IS NOT NULL AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
                 ORDER BY u.thread_id
@@ -60,16 +59,12 @@ BEGIN
         ORDER BY n.thread_id
         ON CONFLICT DO NOTHING;
     END IF;
-    IF chains IS NOT NULL THEN
+    IF journals IS NOT NULL THEN
         -- A thread that another deletes and makes anew meanwhile is not among them, and so not as expected.
-        SELECT coalesce(array_agg(l.place), '{}'), array_agg(l.last),
-            coalesce(array_agg(l.place) FILTER (WHERE l.differs), '{}')
-        INTO locked, last_commits, unusual
-        FROM (
-            SELECT a.place::integer, k.last, a.flags & 8 <> 0 AND a.after IS DISTINCT FROM k.last AS differs
-            FROM unnest(thread_ids, flags, afters) WITH ORDINALITY AS a (thread_id, flags, after, place)
+        SELECT coalesce(array_agg(l.place), '{}'), array_agg(l.last) INTO locked, last_commits FROM (
+            SELECT a.place::integer, @rule_last_in_chain AS last
+            FROM unnest(thread_ids) WITH ORDINALITY AS a (thread_id, place)
             JOIN @schema.threads AS t ON t.thread_id = a.thread_id
-            CROSS JOIN LATERAL (SELECT CASE WHEN t.chained_at = t.sequence THEN t.chain END AS last) AS k
             ORDER BY a.place FOR UPDATE OF t
         ) AS l;
     END IF;
@@ -88,40 +83,36 @@ BEGIN
 
     WITH changed AS (
         -- What this finds in a thread's row, and so all that it decides by, is as the last to change it left it.
-        UPDATE @schema.threads AS t SET sequence = t.sequence + 1, next_value = coalesce(a.first + a.count, t.next_value),
-            next_message = t.next_message + coalesce(a.message_count, 0),
-            message_count = t.message_count + coalesce(a.message_count, 0),
-            checkpoint_count = t.checkpoint_count + (a.checkpoint_id IS NOT NULL)::integer,
-            size = t.size + coalesce(octet_length(a.digests) + octet_length(a.data), 0)
-                + coalesce(octet_length(a.metadata), 0) + coalesce(octet_length(a.body), 0) + coalesce(a.other_bytes, 0),
-            updated_at = greatest(t.updated_at, a.at), active = greatest(t.updated_at, a.at) >> 27,
-            head = CASE WHEN a.namespace IS NULL THEN coalesce(a.checkpoint_id, t.head) ELSE t.head END, head_before = t.head,
-            chain = coalesce(a.chain, t.chain), chained_at = CASE WHEN a.chain IS NULL THEN t.chained_at ELSE t.sequence + 1 END
-        FROM unnest(
-            thread_ids, flags, users, commit_ids, times, incarnations, epochs, firsts, counts, digests, datas,
-            checkpoint_ids, parents, namespaces, nodes, steps, runs, sizes, covers, metadatas, bodies,
-            message_counts, other_bytes, chains
-        ) WITH ORDINALITY AS a (
-            thread_id, flags, user_id, commit_id, at, incarnation, epoch, first, count, digests, data,
-            checkpoint_id, parent, namespace, node_name, step, run_id, size, covers, metadata, body,
-            message_count, other_bytes, chain, place
-        )
-        WHERE t.thread_id = a.thread_id AND (t.user_id IS NULL OR t.user_id = a.user_id OR a.flags & 1 <> 0)
-            AND (a.incarnation IS NULL OR (t.incarnation = a.incarnation AND t.epoch = a.epoch))
-            AND (a.first IS NULL OR t.next_value = a.first)
-            AND (a.flags IS NULL OR a.flags & 4 = 0 OR t.head IS NOT DISTINCT FROM a.parent)
-            AND a.place <> ALL (unusual) AND (locked IS NULL OR a.place = ANY (locked))
+        UPDATE @schema.threads AS t SET @rule_advanced, size = t.size + @rule_added_bytes + coalesce(in_other_bytes, 0),
+            next_message = t.next_message + coalesce(in_message_count, 0),
+            message_count = t.message_count + coalesce(in_message_count, 0),
+            chain = coalesce(in_chain, t.chain), chained_at = CASE WHEN in_chain IS NULL THEN t.chained_at ELSE t.sequence + 1 END
+        FROM (
+            SELECT u.*, coalesce(u.flags & 1 <> 0, false) AS in_any, coalesce(u.flags & 4 = 0, true) AS in_free,
+                coalesce(u.flags & 8 <> 0, false) AS in_chained
+            FROM unnest(
+                thread_ids, flags, users, commit_ids, times, incarnations, epochs, firsts, counts, digests, datas,
+                checkpoint_ids, parents, namespaces, nodes, steps, runs, sizes, covers, metadatas, bodies,
+                message_counts, other_bytes, chains, afters
+            ) WITH ORDINALITY AS u (
+                in_thread, flags, in_user, in_commit, in_at, in_incarnation, in_epoch, in_first, in_count, in_digests, in_data,
+                in_checkpoint, in_parent, in_namespace, in_node, in_step, in_run, in_size, in_covers, in_metadata, in_body,
+                in_message_count, in_other_bytes, in_chain, in_after, place
+            )
+        ) AS a
+        WHERE t.thread_id = in_thread AND @rule_owner AND @rule_deleted AND @rule_epoch AND @rule_after AND @rule_first
+            AND @rule_head AND a.place <> ALL (unusual) AND (locked IS NULL OR a.place = ANY (locked))
         RETURNING a.*, t.incarnation AS known_incarnation, t.epoch AS known_epoch, t.next_value, t.sequence,
-            t.next_message - coalesce(a.message_count, 0) AS next_message,
-            CASE WHEN a.flags & 2 <> 0 THEN a.parent ELSE t.head_before END AS parent_id
+            t.next_message - coalesce(in_message_count, 0) AS next_message,
+            CASE WHEN a.flags & 2 <> 0 THEN in_parent ELSE t.head_before END AS parent_id
     ), added_checkpoints AS (
         INSERT INTO @schema.checkpoints
-        SELECT c.thread_id, c.sequence, c.at, c.step, c.size, c.commit_id IS NULL, coalesce(c.namespace, ''), c.checkpoint_id,
-            c.parent_id, c.node_name, c.run_id, c.covers::bigint[], coalesce(c.metadata, ''), c.body
-        FROM changed AS c WHERE c.checkpoint_id IS NOT NULL
+        SELECT c.in_thread, c.sequence, c.in_at, c.in_step, c.in_size, c.in_commit IS NULL, coalesce(c.in_namespace, ''),
+            c.in_checkpoint, c.parent_id, c.in_node, c.in_run, c.in_covers::bigint[], coalesce(c.in_metadata, ''), c.in_body
+        FROM changed AS c WHERE c.in_checkpoint IS NOT NULL
     ), added_values AS (
         INSERT INTO @schema.value_rows
-        SELECT c.thread_id, c.first, c.count, c.digests, c.data FROM changed AS c WHERE c.first IS NOT NULL
+        SELECT c.in_thread, c.in_first, c.in_count, c.in_digests, c.in_data FROM changed AS c WHERE c.in_first IS NOT NULL
     )
     SELECT array_agg(c.place::integer), array_agg(c.known_incarnation), array_agg(c.known_epoch), array_agg(c.next_value),
         array_agg(c.sequence), array_agg(c.parent_id), array_agg(c.next_message)
@@ -145,15 +136,13 @@ BEGIN
             RAISE EXCEPTION 'clew: one of these commits was applied before' USING ERRCODE = 'unique_violation';
         END IF;
         INSERT INTO @schema.receipts
-        SELECT a.thread_id, a.commit_id, c.sequence, a.checkpoint_id IS NOT NULL
+        SELECT a.thread_id, a.commit_id, c.sequence
         FROM unnest(applied, new_sequences) AS c (place, sequence)
-        JOIN unnest(thread_ids, commit_ids, checkpoint_ids) WITH ORDINALITY AS a (thread_id, commit_id, checkpoint_id, place)
-            ON a.place = c.place
+        JOIN unnest(thread_ids, commit_ids) WITH ORDINALITY AS a (thread_id, commit_id, place) ON a.place = c.place
         WHERE a.commit_id IS NOT NULL;
-        DELETE FROM @schema.receipts AS r USING unnest(applied, new_sequences) AS c (place, sequence)
-        WHERE c.sequence % 64 = 0 AND r.thread_id = thread_ids[c.place] AND NOT r.lasting
-            AND r.sequence < c.sequence - @receipts_kept;
     END IF;
+    PERFORM @schema.prune_@code(thread_ids[c.place], c.sequence) FROM unnest(applied, new_sequences) AS c (place, sequence)
+    WHERE c.sequence % @receipts_pruned = 0;
     IF journals IS NOT NULL THEN
         INSERT INTO @schema.journal
         SELECT a.thread_id, nextval('@text_schema.journal_positions'), a.chain, l.last, c.incarnation, a.at, a.journal

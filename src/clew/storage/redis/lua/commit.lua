@@ -1,4 +1,4 @@
--- Applies the commit that deciding.lua let through, whole: the first write is one that Redis refuses when it is out of memory,
+-- Applies the commit that rules.lua and deciding.lua let through, whole: the first write is one that Redis refuses when it is out of memory,
 -- unless the commit only takes things away, and none after it can be refused.
 local additions = {}
 
@@ -18,12 +18,13 @@ local function take(score)
   call('ZREMRANGEBYSCORE', key, score, score)
 end
 
-if t and has('R') and adds then
+if t and adds and (existing or has('R')) then
   -- Writes nothing new: it is only there to be refused.
   call('ZADD', key, HEADER, t.text)
 end
 
 local removed = 0
+local commit_number = (kept and kept.sequence or 0) + 1
 
 local function drop_group(name)
   local group = group_of(name)
@@ -37,9 +38,16 @@ local function drop_group(name)
   call('ZREM', key, name)
 end
 
-local function drop_checkpoint(c, base)
-  call('ZREM', key, c.record, name_of_checkpoint(base, c.id))
-  if c.own then add(LASTING + c.sequence, 'r' .. c.id) end
+-- The receipt of the commit that made a checkpoint of its own id, which goes or is replaced: unless that is too long ago.
+local function keep_receipt(c)
+  if c.own and c.sequence > commit_number - RECEIPTS_KEPT and not score_of('r' .. c.id) then
+    add(receipt_at(c.sequence), 'r' .. c.id)
+  end
+end
+
+local function drop_checkpoint(record, c, base)
+  call('ZREM', key, record, name_of_checkpoint(base, c.id))
+  keep_receipt(c)
   kept.checkpoints = kept.checkpoints - 1
   kept.state_size = kept.state_size - c.size
 end
@@ -57,7 +65,7 @@ if kept then
     end
   end
   local gone = 0
-  if removal.whole == 's' then
+  if whole == 's' then
     gone = kept.checkpoints
     for _, base in ipairs(all_bases(kept)) do
       local top = base + SPACE - 1
@@ -65,8 +73,7 @@ if kept then
         local records = call('ZREVRANGEBYSCORE', key, top, base + 1, 'LIMIT', 0, 500)
         for _, record in ipairs(records) do
           local c = read_checkpoint(record)
-          c.record = record
-          drop_checkpoint(c, base)
+          drop_checkpoint(record, c, base)
           top = base + c.sequence - 1
         end
         flush()
@@ -80,16 +87,18 @@ if kept then
   else
     for _, each in ipairs(removal.checkpoints) do
       drop_group(each[3])
-      local c = stored(each[1], each[2])
-      if c then
-        drop_checkpoint(c, space_base(each[1]))
+      local base = space_base(each[1])
+      local place = base and place_of(base, each[2])
+      if place then
+        local record = between(place, place)[1]
+        drop_checkpoint(record, read_checkpoint(record), base)
         gone = gone + 1
       end
     end
     for first in pairs(dropped) do take(VALUES + first) end
     kept.state_size = kept.state_size - dropped_size
   end
-  if gone > 0 or removal.whole == 's' or #removal.values > 0 then kept.epoch = kept.epoch + 1 end
+  if gone > 0 or whole == 's' or #removal.values > 0 then kept.epoch = kept.epoch + 1 end
   removed = removed + gone
 else
   removed = delete()
@@ -98,9 +107,9 @@ end
 local created = not kept
 local thread = kept
 if created then
-  thread = {incarnation = incarnation, sequence = 0, epoch = first_epoch, next_value = 0, last_message = 0, groups = 0, spaces = 0,
+  thread = {incarnation = new_incarnation, sequence = 0, epoch = tonumber(first_epoch), next_value = 0, last_message = 0, groups = 0, spaces = 0,
     checkpoints = 0, messages = 0, tool_calls = 0, state_size = 0, message_size = 0, moves = 0,
-    expires = 0, ordinal = ordinal, created = at, updated = at, owner = owner}
+    expires = 0, ordinal = ordinal, created = at, updated = at, head = '', owner = owner_now}
 end
 
 -- The number of a namespace, given when its first checkpoint comes.
@@ -159,71 +168,61 @@ local function add_attachment(name, head, text)
   call('ZADD', key, group, text)
 end
 
-local sequence, stamp = 0, ''
-thread.sequence = thread.sequence + 1
-if fork then
-  thread.next_value = fork.next_value
-  if not (new and new.namespace == fork.namespace and new.id == fork.id) then
-    local base = base_for(fork.namespace)
-    add(base + thread.sequence, 'C' .. pack('>I4', thread.sequence) .. parent_field(nil) .. fork.record_tail)
-    add(-(base + thread.sequence), name_of_checkpoint(base, fork.id))
-    thread.checkpoints, thread.state_size = 1, fork.size
-    sequence, stamp = thread.sequence, fork.stamp
-  end
-  for _, row in ipairs(fork.rows) do
-    add(VALUES + read_row(row), row)
-    thread.state_size = thread.state_size + #row - ROW_HEAD
-  end
-  add(FIELDS, fork.fields)
-  add(ORIGIN, fork.origin)
-  flush()
-  for _, each in ipairs(fork.messages) do add_message(each[1], each[3], each[4], each[2]) end
-  for _, each in ipairs(fork.attached) do add_attachment(fork.group, each[2], each[1]) end
-  if new then thread.sequence = thread.sequence + 1 end
+local stamp = ''
+thread.sequence = commit_number
+sequence = 0 -- of the checkpoint that is made
+if row ~= '' then
+  thread.next_value = thread.next_value + value_count
+  thread.state_size = thread.state_size + #row - ROW_HEAD
+  add(VALUES + first_value, row)
 end
-if values then
-  thread.next_value = values.first + values.count
-  thread.state_size = thread.state_size + #values.text - ROW_HEAD
-  add(VALUES + values.first, values.text)
-end
-if #merged > 0 then
-  flush()
-  for _, row in ipairs(merged) do
-    for _, each in ipairs(row.gone) do
-      take(VALUES + each[1])
-      thread.state_size = thread.state_size - each[2]
-    end
-    if row.takes_values then
-      take(VALUES + values.first)
-      thread.state_size = thread.state_size - (#values.text - ROW_HEAD)
-    end
-    thread.state_size = thread.state_size + #row.text - ROW_HEAD
-    add(VALUES + row.first, row.text)
-  end
-end
-if new then
-  local base = base_for(new.namespace)
-  sequence, stamp = thread.sequence, ''
+if made then
+  base = base_for(namespace)
+  sequence = thread.sequence
   if existing then
     sequence = existing.sequence
-    if existing.own then add(LASTING + sequence, 'r' .. existing.id) end
+    keep_receipt(existing)
     call('ZREM', key, existing.record)
     thread.state_size = thread.state_size - existing.size
   else
     thread.checkpoints = thread.checkpoints + 1
-    add(-(base + sequence), name_of_checkpoint(base, new.id))
+    add(-(base + sequence), name_of_checkpoint(base, made_id))
+    if namespace == '' then thread.head = made_id end
   end
-  add(base + sequence, 'C' .. pack('>I4', sequence) .. parent_field(parent) .. new.tail)
-  thread.state_size = thread.state_size + new.size
+  add(base + sequence, 'C' .. pack('>I4', sequence) .. parent_field(parent) .. made_tail)
+  thread.state_size = thread.state_size + made_size
 end
-if made then
-  if commit_id ~= made.id then add(LASTING + thread.sequence, 'r' .. commit_id) end
-else
-  add(RECENT + thread.sequence, 'r' .. commit_id)
+for _, each in ipairs(merged) do
+  for _, old in ipairs(each.gone) do
+    take(VALUES + old[1])
+    thread.state_size = thread.state_size - old[2]
+  end
+  thread.state_size = thread.state_size + #each.text - ROW_HEAD
+  add(VALUES + each.first, each.text)
+end
+-- A new checkpoint of the commit's id in the main namespace tells that it was applied. One that was there before has the number of
+-- another commit; those in other namespaces are found by commits with the same checkpoint only.
+if not made or commit_id ~= made_id or existing or namespace ~= '' then add(receipt_at(thread.sequence), 'r' .. commit_id) end
+local most = math.min(#brought, RECEIPTS_KEPT + RECEIPTS_PRUNED)
+for number = 1, most do
+  add(receipt_at(thread.sequence) - 1 - most + number, 'r' .. brought[#brought - most + number])
+end
+if fork then
+  thread.next_value, stamp = fork.next_value, fork.stamp
+  for _, each in ipairs(fork.rows) do
+    add(VALUES + read_row(each), each)
+    thread.state_size = thread.state_size + #each - ROW_HEAD
+  end
+  add(FIELDS, fork.fields)
+  add(ORIGIN, fork.origin)
 end
 flush()
+if fork then
+  for _, each in ipairs(fork.messages) do add_message(each[1], each[3], each[4], each[2]) end
+  for _, each in ipairs(fork.attached) do add_attachment(fork.group, each[2], each[1]) end
+end
 for _, each in ipairs(attachments) do add_attachment(each.group, each.head, each.text) end
-for _, each in ipairs(messages) do add_message(each.id, each.tool_calls, each.size, each.tail) end
+for _, each in ipairs(added) do add_message(each.id, each.tool_calls, each.size, each.tail) end
 if described then
   if described.owner ~= thread.owner then
     thread.owner = described.owner
@@ -237,15 +236,16 @@ if kept then call('ZREM', key, thread.text) end
 local chained = after ~= '' or entry ~= ''
 if chained or thread.expires >= 2 then take(CHAIN) end
 if chained then add(CHAIN, 'K' .. commit_id) end
-local head = newest_of(CHECKPOINTS, CHECKPOINTS + SPACE - 1, 1)[1]
-head = head and read_checkpoint(head).id or ''
+if kept and (whole == 's' or #removal.checkpoints > 0) then
+  local newest = newest_of(CHECKPOINTS, CHECKPOINTS + SPACE - 1, 1)[1]
+  thread.head = newest and read_checkpoint(newest).id or ''
+end
 add(HEADER, pack(HEADER_FORMAT, 'H1', thread.incarnation, thread.sequence, thread.epoch, thread.next_value, thread.last_message,
   thread.groups, thread.spaces, thread.checkpoints, thread.messages, thread.tool_calls, thread.state_size, thread.message_size,
-  thread.ordinal, thread.moves, (ttl == '' and 0 or 1) + (chained and 2 or 0), thread.created, thread.updated, #head) .. head .. thread.owner)
+  thread.ordinal, thread.moves, (ttl == '' and 0 or 1) + (chained and 2 or 0), thread.created, thread.updated, #thread.head) ..
+  thread.head .. thread.owner)
 flush()
-if thread.sequence % 64 == 0 then
-  call('ZREMRANGEBYSCORE', key, RECENT, RECENT + thread.sequence - RECEIPTS_KEPT - 1)
-end
+prune_receipts(thread.sequence)
 local listing = 0
 if entry ~= '' then
   listing = note(chain, thread.incarnation, ttl, entry)
@@ -254,4 +254,5 @@ elseif ttl == '' then
 elseif count_entries() == 0 then
   call('PEXPIRE', key, ttl)
 end
-return applied(thread, false, sequence, parent, stamp, removed, listing)
+return {1, thread.incarnation, thread.epoch, thread.next_value, thread.owner, thread.moves, thread.updated, removed, sequence,
+  parent and '+' .. parent or '', stamp, listing}

@@ -1,22 +1,4 @@
--- Every script begins with this: how a thread lies in its one sorted set, and how to read what is there.
---
--- A member's first letter says what it is, its score where it lies. Records are in the order of their scores: the header,
--- what describes the thread, its origin, its lease, its chain, namespaces, receipts, attachments, messages, values, the journal
--- (journal.lua), checkpoints.
--- Names (of checkpoints, messages, groups of attachments) have the negative score of what they name. All scores are
--- whole numbers that a double holds exactly.
-local HEADER, FIELDS, ORIGIN, LEASE, CHAIN = 0, 1, 2, 3, 4
-local REGION = 2 ^ 44
-local SPACES, RECENT, LASTING, GROUPS = REGION, 2 * REGION, 3 * REGION, 4 * REGION
-local MESSAGES, VALUES, CHECKPOINTS = 5 * REGION, 6 * REGION, 2 ^ 52
-local SPACE = 2 ^ 32 -- sequence numbers a namespace has room for
-local MOST_SPACES = 2 ^ 20 - 1 -- namespaces a thread has room for
-local AT_ONCE = 4000 -- arguments of one call: Lua's stack holds about 8,000
-local RECEIPTS_KEPT = 256
-
-local call, byte, find, format, match, sub = redis.call, string.byte, string.find, string.format, string.match, string.sub
-local pack, unpack_from = struct.pack, struct.unpack
-local key = KEYS[1]
+-- Reading what lies in a thread's sorted set, which layout.lua explains; and the arguments, one after the other.
 local position = 0
 
 local function next_argument()
@@ -39,24 +21,22 @@ local function between(first, last)
   return call('ZRANGEBYSCORE', key, first, last)
 end
 
--- The header: version, incarnation, sequence, epoch, next value, last message's position, groups, namespaces, checkpoints,
--- messages, tool calls, bytes of state, bytes of messages, when it was made (by the clock of who made it), changes of owner, whether it
--- expires (1) and has a chain (2), created, updated; the id of the main namespace's head (3 + …), the owner ('-', or '+' and the name).
-local HEADER_FORMAT = '>c2c20I4I4I8I8I4I4I4I4I8I8I8I8I4I1c18c18I3'
+-- The thread that a header describes.
+local function thread_of(text)
+  if sub(text, 1, 2) ~= 'H1' then error(DAMAGED) end
+  local _, incarnation, sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls, state_size,
+    message_size, ordinal, moves, expires, created, updated, head_size, rest = unpack_from(HEADER_FORMAT, text)
+  return {text = text, incarnation = incarnation, sequence = sequence, epoch = epoch, next_value = next_value,
+    last_message = last_message, groups = groups, spaces = spaces, checkpoints = checkpoints, messages = messages,
+    tool_calls = tool_calls, state_size = state_size, message_size = message_size, ordinal = ordinal, moves = moves,
+    expires = expires, created = created, updated = updated, head = sub(text, rest, rest + head_size - 1),
+    owner = sub(text, rest + head_size)}
+end
 
--- The thread's header as a table; nil if there is no thread (though there may be a lease).
+-- The thread; nil if there is none (though there may be a lease).
 local function read_thread()
-  local _
   local text = between(HEADER, HEADER)[1]
-  if not text then return nil end
-  if sub(text, 1, 2) ~= 'H1' then error('CLEWFORMAT the header of a thread is damaged, or of a newer version') end
-  local t = {text = text}
-  local head_size, rest
-  _, t.incarnation, t.sequence, t.epoch, t.next_value, t.last_message, t.groups, t.spaces, t.checkpoints, t.messages,
-    t.tool_calls, t.state_size, t.message_size, t.ordinal, t.moves, t.expires, t.created, t.updated, head_size, rest =
-    unpack_from(HEADER_FORMAT, text)
-  t.owner = sub(text, rest + head_size)
-  return t
+  return text and thread_of(text)
 end
 
 local function open_to(owner, user)
@@ -100,27 +80,6 @@ end
 local function place_of(base, id)
   local score = score_of(name_of_checkpoint(base, id))
   return score and -score
-end
-
--- Checkpoints: 'C', sequence (4), parent (3 + …, 0 for none), id (3 + …), made by the commit of its id (1), counted bytes (5),
--- day (3), microseconds of the day (5), run (3 + …, 0 for none), info (4 + …), covers (4 + …), body.
-local CHECKPOINT_FIXED = 14
-
-local function read_checkpoint(record)
-  local sequence, parent_size = unpack_from('>I4I3', record, 2)
-  local at = 9
-  local parent
-  if parent_size > 0 then
-    parent = sub(record, at, at + parent_size - 2)
-    at = at + parent_size - 1
-  end
-  local id_size = unpack_from('>I3', record, at)
-  local id = sub(record, at + 3, at + 2 + id_size)
-  at = at + 3 + id_size
-  local own = byte(record, at) == 1
-  local size, day = unpack_from('>I5I3', record, at + 1)
-  return {sequence = sequence, parent = parent, id = id, own = own, size = size, day = day,
-    stamp = sub(record, at + 6, at + 13), run_at = at + CHECKPOINT_FIXED}
 end
 
 local function run_of(record, c)
@@ -282,13 +241,6 @@ end
 local function group_of(name)
   local score = score_of(name)
   return score and -score
-end
-
--- '+' and the last commit of the thread's chain ('K', commit), or '-'. What the header says counts: a chain that it does not
--- know of was ended by a Clew of before there were chains.
-local function chain_of(t)
-  if not t or t.expires < 2 then return '-' end
-  return '+' .. sub(between(CHAIN, CHAIN)[1] or '', 2)
 end
 
 -- The lease: 'L1 token since expires holder'.

@@ -1,5 +1,5 @@
 -- For each of several threads, whether what describes it has a text: 1, or 0 if not, also of a thread that is not there.
-local FIELDS = 1 -- as in common.lua, which is for one key
+local FIELDS = 1 -- as in layout.lua, which is for one key
 local search = ARGV[1]
 
 local found = {}

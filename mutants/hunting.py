@@ -1,0 +1,104 @@
+"""Hunting mutants: the tests of a storage, on a copy of the sources that has one mutation."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutants.mutation import ROOT, Mutation, MutationError, Storage, mutate
+from mutants.targets import TARGETS, Stage
+
+TIME_LIMIT = 600.0
+"""Seconds for one run of pytest. Tests that take longer on a mutant have noticed it, too."""
+_PASSED, _FAILED, _NO_TESTS = 0, 1, 5
+_FAILURE = re.compile(r"^FAILED \S*?::(?P<test>.+?)(?: - .*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a mutant: the test that `killed` it, or None if it survived."""
+
+    mutation: Mutation
+    killed: str | None
+    seconds: float
+
+
+def hunt(mutation: Mutation, base: Path) -> Verdict:
+    """Run the tests of the mutation's storage on it. Raises MutationError if it breaks more than its rule.
+
+    `base` is what `copy_sources` made.
+    """
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="clew-mutant-") as place:
+        sources = mutate(base, Path(place), mutation)
+        _probe(sources, mutation.storage, Path(place), f"{mutation.rule} in {mutation.file}")
+        killed = None
+        for stage in TARGETS[mutation.storage].stages(mutation.rule):
+            killed = _killed(sources, stage)
+            if killed is not None:
+                break
+    return Verdict(mutation, killed, time.monotonic() - began)
+
+
+def check(storage: Storage, base: Path) -> float:
+    """Run the tests of a storage on the copy without a mutation; the seconds. Raises MutationError if one fails."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="clew-mutant-") as place:
+        _probe(base, storage, Path(place), f"{storage} without a mutation")
+        for stage in TARGETS[storage].stages(None):
+            if killed := _killed(base, stage):
+                raise MutationError(f"{storage}: {killed} fails without a mutation; put that right first")
+    return time.monotonic() - began
+
+
+def _probe(sources: Path, storage: Storage, place: Path, what: str) -> None:
+    probed = _run(sources, ["-m", "mutants.probe", storage, str(place)])
+    if probed.returncode:
+        error = (probed.stderr.strip().splitlines() or ["no error"])[-1]
+        raise MutationError(f"{what}: commits that the rules allow fail: {error}")
+    if not probed.stdout.startswith(str(sources)):
+        raise MutationError(f"{what}: not the copy of the sources was imported, but {probed.stdout.strip()}")
+
+
+def _killed(sources: Path, stage: Stage) -> str | None:
+    """The test that fails, if one does. Raises MutationError if the tests can't be run."""
+    chosen = ["-k", stage.chosen] if stage.chosen else []
+    # Plain assertions and few plugins: most of the time goes into starting, otherwise.
+    options = ["-q", "-x", "-p", "pytest_timeout", "-p", "no:cacheprovider", "--assert=plain", "--tb=line", "-rfE"]
+    try:
+        done = _run(sources, ["-m", "pytest", *options, *stage.tests, *chosen])
+    except subprocess.TimeoutExpired:
+        return f"{stage.name}: the time limit of {TIME_LIMIT:g} s"
+    # A notion beside the table of rules has no cases that are generated.
+    if done.returncode == _PASSED or (chosen and done.returncode == _NO_TESTS):
+        return None
+    failure = _FAILURE.search(done.stdout)
+    if done.returncode != _FAILED or failure is None:
+        raise MutationError(
+            f"{stage.name}: pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-500:]}"
+        )
+    return f"{stage.name}: {failure['test']}"
+
+
+def _run(sources: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        check=False,
+    )

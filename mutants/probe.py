@@ -1,0 +1,78 @@
+"""Probe: `python -m mutants.probe STORAGE DIRECTORY` makes commits that every rule allows, and none may be refused.
+
+A mutant that fails here is broken altogether (a syntax error in SQL or Lua, say): that tests notice it would prove nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import clew
+from clew.model.commit import After, Removal
+from clew.model.config import ANY_USER
+from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import Storage
+from clew.testing.build import checkpoint, commit, fields, fork_of, messages, row
+from clew.testing.driver import DrivenStorage
+from clew.testing.servers import shared_postgres, shared_redis
+
+
+def make_storage(name: str, directory: Path) -> Storage:
+    """The storage called `name`, empty, in a place that is called after `directory`."""
+    if name == "memory":
+        return MemoryStorage()
+    if name == "sqlite":
+        from clew.storage.sqlite import SQLiteStorage
+
+        return SQLiteStorage(directory / "clew.db")
+    if name == "postgres":
+        from clew.storage.postgres import PgStorage
+
+        return PgStorage(shared_postgres(), schema=f"mutant {directory.name}")
+    from clew.storage.redis import RedisStorage
+
+    return RedisStorage(shared_redis(), prefix=str(directory))
+
+
+def probe(store: DrivenStorage) -> None:
+    """Make commits of every kind, by the rules. Raises the error of the first that is refused."""
+    basis = store.apply(
+        commit("t", commit_id="c0", user="ann", values=row(0, 2), checkpoint=checkpoint("c0", covers=[(0, 2)]))
+    ).basis
+    for number in range(1, 6):
+        assert basis is not None
+        new = checkpoint(f"c{number}", covers=[(0, basis.next_value + 1)])
+        usual = commit(
+            "t", commit_id=f"c{number}", user="ann", basis=basis, values=row(basis.next_value), checkpoint=new
+        )
+        basis = store.apply(usual).basis
+    assert basis is not None
+    together = [
+        commit(name, commit_id=f"{name}0", user="ann", values=row(0), checkpoint=checkpoint(f"{name}0"))
+        for name in ("u", "v", "w")
+    ]
+    for outcome in store.outcomes(*together):
+        if isinstance(outcome, Exception):
+            raise outcome
+    store.apply(commit("t", user="ann", messages=messages("one", "two")))
+    store.apply(commit("t", user=ANY_USER, thread=fields("a name", user_id="ann")))
+    token = store.lease("me", "t", user="ann", ttl=60).token
+    store.apply(commit("t", user="ann", fence=token, checkpoint=checkpoint("fenced", on_conflict="reject")))
+    if store.capabilities.journals:
+        store.apply(commit("t", commit_id="noted", user="ann", messages=messages("three"), journal=b"j"))
+        store.apply(commit("t", user="ann", messages=messages("four"), after=After("noted"), receipts=["elsewhere"]))
+    store.apply(commit("t", user="ann", basis=basis, merge=[row(2, 2)]))
+    store.apply(commit("f", user="ann", fork=fork_of("u", "u0")))
+    sequence = store.values("t", user="ann").sequence
+    store.apply(commit("t", user="ann", remove=Removal(checkpoints=(("", "c1"),), as_of=sequence)))
+    store.apply(commit("w", user="ann", remove=Removal(thread=True)))
+
+
+if __name__ == "__main__":
+    # Whoever started this sees from it that the right sources were imported.
+    sys.stdout.write(clew.__file__)
+    chosen, place = sys.argv[1], Path(sys.argv[2])
+    driven = DrivenStorage(lambda: make_storage(chosen, place))
+    probe(driven)
+    driven.close()

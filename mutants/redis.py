@@ -1,0 +1,79 @@
+"""Mutations of Redis' scripts (Lua), and of the Python that makes their arguments."""
+
+from __future__ import annotations
+
+from mutants.mutation import Mutation
+
+
+def _lua(rule: str, file: str, old: str, new: str) -> Mutation:
+    return Mutation(rule, "redis", f"redis/lua/{file}.lua", old, new)
+
+
+_LOSE_A_ROW = "call('ZREMRANGEBYSCORE', key, VALUES, VALUES)"
+
+MUTATIONS = [
+    _lua("owner", "rules", "if owner ~= '-' and user ~= '*' and user ~= owner then", "if false then"),
+    _lua("receipt", "rules", "  if known then\n", "  if false then\n"),
+    _lua("receipt", "rules", "local known = scores[1]\n", "local known\n"),
+    _lua("receipt", "rules", "if scores[2] and not known then", "if false then"),
+    _lua("receipt", "rules", "known = known or (existing.own and commit_id == made_id)", "known = known"),
+    _lua("receipt", "usual", "  if commit_id ~= made_id then\n", "  if false then\n"),
+    _lua("receipt", "commit", "if not made or commit_id ~= made_id or existing", "if commit_id ~= made_id or existing"),
+    _lua("receipt", "commit", "if not made or commit_id ~= made_id or existing", "if not made or existing"),
+    _lua("receipt", "commit", "  keep_receipt(c)\n", ""),
+    _lua("receipt", "commit", "    keep_receipt(existing)\n", ""),
+    _lua("kept", "receipts", "local last = sequence - RECEIPTS_KEPT", "local last = sequence - RECEIPTS_KEPT + 1"),
+    _lua(
+        "kept", "commit", "c.sequence > commit_number - RECEIPTS_KEPT", "c.sequence > commit_number - RECEIPTS_KEPT + 1"
+    ),
+    _lua("kept", "receipts", "RECEIPTS_KEPT, RECEIPTS_PRUNED = 256, 64", "RECEIPTS_KEPT, RECEIPTS_PRUNED = 191, 64"),
+    _lua(
+        "pruned",
+        "receipts",
+        "if redis.call('ZCOUNT', KEYS[1], RECEIPTS, stop) <= most then return end",
+        "do return end",
+    ),
+    _lua("pruned", "receipts", "  if excess > 0 then\n", "  if false then\n"),
+    _lua("pruned", "usual", "    prune_receipts(sequence)\n", ""),
+    _lua("pruned", "commit", "prune_receipts(thread.sequence)\n", ""),
+    _lua("planted", "commit", "for number = 1, most do", "for number = 1, 0 do"),
+    _lua("deleted", "rules", "if incarnation ~= basis then return", "if false then return"),
+    Mutation(
+        "deleted",
+        "redis",
+        "redis/committing.py",
+        "return new_id() if begin is None",
+        "return 'same' * 5 if begin is None",
+    ),
+    _lua("epoch", "rules", "if epoch ~= tonumber(basis_epoch) then", "if false then"),
+    _lua("epoch", "commit", "kept.epoch = kept.epoch + 1", "kept.epoch = kept.epoch"),
+    _lua("after", "rules", "if after ~= '' and after ~= chain then", "if false then"),
+    _lua("as_of", "rules", "if as_of ~= '' and tonumber(as_of)", "if false and tonumber(as_of)"),
+    _lua("first", "rules", "if first_value ~= '' and tonumber(first_value)", "if false and tonumber(first_value)"),
+    _lua("fence", "rules", "if token ~= tonumber(fence) then", "if false then"),
+    _lua("fence", "rules", "if token ~= tonumber(fence) then", "if token and token < tonumber(fence) then"),
+    _lua("exists", "deciding", "  if kept then return refuse('exists') end\n", ""),
+    _lua("source", "source", "visible_thread(user)", "visible_thread('*')"),
+    _lua("source", "deciding", "if fork.found ~= '+' then", "if fork.found == 'origin' then"),
+    _lua("origin", "source", "  if id then\n", "  if false then\n"),
+    _lua("origin", "deciding", "if fork.found ~= '+' then", "if fork.found == 'source' then"),
+    _lua("merge", "deciding", "      if first ~= reached then break end\n", ""),
+    _lua("merge", "deciding", "if reached ~= stop or #each.gone == 0 then", "if #each.gone == 0 then"),
+    _lua("head", "deciding", "if rejects == '1' then", "if false then"),
+    _lua("head", "usual", "(wanted_parent == '^' or wanted_parent == '+' .. head)", "true"),
+    _lua("parent", "deciding", "if parent and basis == '' and not", "if false and not"),
+    _lua("parent", "deciding", "not (base and not gone[parent] and place_of", "not (base and place_of"),
+    _lua(
+        "new_owner", "deciding", "if described and described.owner ~= owner_now and user ~= '*' then", "if false then"
+    ),
+    _lua("journal", "usual", "listing = note(chain, incarnation, ttl, entry)", "listing = 0"),
+    _lua("journal", "commit", "listing = note(chain, thread.incarnation, ttl, entry)", "listing = 0"),
+    _lua("journal", "deciding", "  if entry ~= '' then listing = note(", "  if false then listing = note("),
+    _lua(
+        "nothing",
+        "rules",
+        "if token ~= tonumber(fence) then return",
+        f"if token ~= tonumber(fence) then {_LOSE_A_ROW} return",
+    ),
+    _lua("nothing", "deciding", "if rejects == '1' then return", f"if rejects == '1' then {_LOSE_A_ROW} return"),
+]

@@ -1,0 +1,63 @@
+"""Targets: the tests of each storage that must notice its mutants, the quickest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mutants.mutation import Storage
+
+CASES = "test_a_rule_refuses_what_breaks_it_and_lets_its_neighbour_through"
+"""The test that is generated from the table of rules: a case's id begins with the name of its rule."""
+
+
+SUBJECTS = {
+    "kept": "receipt or recognised",
+    "pruned": "receipt or recognised",
+    "planted": "receipt",
+    "journal": "journal or entr or chain",
+    "nothing": "nothing or leaves or refused or fence",
+}
+"""Words in the names of the tests that are likely to notice, for what is not in the table of rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A run of pytest: `tests` are ids, `chosen` an expression for `-k`."""
+
+    name: str
+    tests: tuple[str, ...]
+    chosen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    contract: str
+    machine: str | None
+
+    def stages(self, rule: str | None) -> list[Stage]:
+        """The cases of `rule`, the rest of the contract, and the state machine."""
+        stages = [Stage("contract", (self.contract,))]
+        if rule in SUBJECTS:
+            stages.insert(0, Stage("contract", (self.contract,), SUBJECTS[rule]))
+        elif rule is not None:
+            stages.insert(0, Stage("cases", (f"{self.contract}::{CASES}",), f"[{rule}-"))
+        if self.machine is not None:
+            stages.append(Stage("machine", (self.machine,)))
+        return stages
+
+
+TARGETS: dict[Storage, Target] = {
+    # The state machine compares storages with the one in memory, so it can't judge that one.
+    "memory": Target("tests/storage/test_contract_memory.py::TestMemoryStorage", None),
+    "sqlite": Target(
+        "tests/storage/test_contract_sqlite.py::TestSQLiteStorage", "tests/storage/test_machine.py::TestSQLiteMachine"
+    ),
+    "postgres": Target(
+        "tests/storage/test_contract_postgres.py::TestPgStorage",
+        "tests/storage/test_contract_postgres.py::TestPostgresMachine",
+    ),
+    "redis": Target(
+        "tests/storage/test_contract_redis.py::TestRedisStorage",
+        "tests/storage/test_contract_redis.py::TestRedisMachine",
+    ),
+}
