@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from clew.storage.memory import MemoryStorage
-from clew.testing.simulation import SCENARIOS, simulate
+from clew.testing.simulation import simulate
 
 
 class WithoutReceipts(MemoryStorage):
@@ -42,6 +42,11 @@ async def held(self, use):
     return True
 
 
+def has_roles(state, now, settings):
+    """Roles that were read once are never too old."""
+    return state.roles is not None
+
+
 def first_finding(scenario, seeds):
     """The first seed that finds something, with its findings."""
     for seed in seeds:
@@ -49,6 +54,3 @@ def first_finding(scenario, seeds):
         if not outcome.holds:
             return seed, outcome.findings
     return None
-
-
-__all__ = ["SCENARIOS", "DroppingEntries", "WithoutFence", "WithoutReceipts", "first_finding", "held"]

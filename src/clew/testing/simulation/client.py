@@ -77,6 +77,7 @@ class Client:
             findings=world.findings,
             trace=world.trace,
             now=world.loop.time,
+            clock=self.clock,
             may_hide=world.scenario.may_hide,
             put_off=world.scenario.durability == "background",
         )

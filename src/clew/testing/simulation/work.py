@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import clew
+from clew.clock import Clock
 from clew.model.status import Status
 from clew.storage.wrapper import StorageWrapper
 from clew.testing.simulation.loop import Process
@@ -44,6 +45,7 @@ class Worker:
         findings: Findings,
         trace: Trace,
         now: Callable[[], float],
+        clock: Clock,
         may_hide: bool,
         put_off: bool,
     ) -> None:
@@ -55,6 +57,7 @@ class Worker:
         self._findings = findings
         self._trace = trace
         self._now = now
+        self._clock = clock
         self._may_hide = may_hide
         self._put_off = put_off
         self._pending: dict[str, list[int]] = {}
@@ -83,6 +86,10 @@ class Worker:
     def _known(self, thread: str) -> Knowledge:
         return self._knowledge.setdefault(thread, Knowledge())
 
+    def _message(self, entry: str) -> dict[str, Any]:
+        """A message by the client's clock: without a time, it would get the machine's."""
+        return {**message(entry), "created_at": self._clock.now()}
+
     def _entry(self, number: int) -> Entry:
         return self._notes.writer, number
 
@@ -99,7 +106,7 @@ class Worker:
             return await self._checkpointer.aput_checkpoint(
                 thread,
                 {"entry": entry, "log": [item(each) for each in known.log]},
-                messages=[message(entry)],
+                messages=[self._message(entry)],
                 remove_messages=[f"{self._notes.writer}/{each}" for each in gone],
                 metadata={"entry": entry},
             )
@@ -109,14 +116,14 @@ class Worker:
     async def _append(self, step: Step) -> None:
         async def append(entry: str) -> object:
             return await self._checkpointer.aupdate_state(
-                step.thread, append={"log": [item(entry)]}, messages=[message(entry)], metadata={"entry": entry}
+                step.thread, append={"log": [item(entry)]}, messages=[self._message(entry)], metadata={"entry": entry}
             )
 
         await self._write(step.thread, "append", append, put_off=True)
 
     async def _say(self, step: Step) -> None:
         async def say(entry: str) -> None:
-            await self._checkpointer.aput_messages(step.thread, [message(entry)])
+            await self._checkpointer.aput_messages(step.thread, [self._message(entry)])
 
         await self._write(step.thread, "message", say, put_off=True)
 
@@ -240,7 +247,7 @@ class Worker:
                 await asyncio.sleep(step.draw * 0.1)
                 log = [*(state["log"] if state else ()), item(entry)]
                 await self._checkpointer.aput_checkpoint(
-                    thread, {"log": log}, messages=[message(entry)], metadata={"entry": entry}
+                    thread, {"log": log}, messages=[self._message(entry)], metadata={"entry": entry}
                 )
 
         await self._write(thread, "append", put, put_off=True)
