@@ -31,6 +31,10 @@ demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing 
 test: .venv/.dev ## run the tests
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
 
+.PHONY: machines
+machines: .venv/.dev ## run the state machines with fresh steps; CLEW_SEED=<seed> takes those of a run that failed again
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/storage tests/replicated -k Machine $(ARGS)
+
 .PHONY: test-agentflow
 test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.12 or newer, in environments of their own
 	@set -e; found=; \

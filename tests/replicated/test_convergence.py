@@ -7,13 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from clew.errors import ConflictError, TransientStorageError
 from clew.model.commit import Commit
 from clew.storage.protocol import Storage
 from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
-from clew.testing.machine import CI, StorageMachine
+from clew.testing.machine import StorageMachine, machine_settings
 from tests.replicated.support import Pair, Process, assert_same
 
 
@@ -39,9 +38,9 @@ class SyncMachine(ReplicatedMachine):
 
 
 TestAsyncMachine = ReplicatedMachine.TestCase
-TestAsyncMachine.settings = settings(CI, max_examples=12)
+TestAsyncMachine.settings = machine_settings(12)
 TestSyncMachine = SyncMachine.TestCase
-TestSyncMachine.settings = settings(CI, max_examples=12)
+TestSyncMachine.settings = machine_settings(12)
 
 
 class Storm:

@@ -8,7 +8,6 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from clew.model.queries import CheckpointQuery
 from clew.storage.cached import CachedStorage
@@ -24,7 +23,7 @@ from clew.testing.contract.concurrency import ConcurrencyContract
 from clew.testing.contract.forks import ForkContract
 from clew.testing.contract.removal import RemovalContract
 from clew.testing.contract.values import ValueContract
-from clew.testing.machine import CI, storage_machine
+from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.storage.test_contract_faulty import PLANS, FaultyContract
 from tests.storage.test_contract_postgres import PostgresContract, drop, schema_of
@@ -118,4 +117,4 @@ class _Dropping(storage_machine(over_redis)):  # type: ignore[misc]
 
 
 TestPostgresWithRedisMachine = _Dropping.TestCase
-TestPostgresWithRedisMachine.settings = settings(CI, max_examples=15)
+TestPostgresWithRedisMachine.settings = machine_settings(15)

@@ -8,7 +8,6 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from clew.codec.sealing import Keyring
 from clew.model.commit import NewCheckpoint
@@ -27,7 +26,7 @@ from clew.testing.contract.commits import CommitContract
 from clew.testing.contract.forks import ForkContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.threads import ThreadContract
-from clew.testing.machine import CI, storage_machine
+from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.replicated.support import replicated
 from tests.storage.test_contract_cached import cached
@@ -113,4 +112,4 @@ class TestEncryptedAndFaulty(Encrypted, CommitContract, ForkContract, ThreadCont
 
 
 TestEncryptedMachine = storage_machine(lambda _: encrypted(MemoryStorage()), exact_sizes=False).TestCase
-TestEncryptedMachine.settings = settings(CI, max_examples=40)
+TestEncryptedMachine.settings = machine_settings(40)

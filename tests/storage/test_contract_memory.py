@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import settings
-
 from clew.model.commit import Commit
 from clew.storage.memory import MemoryStorage
 from clew.storage.memory.facts import overlapping
 from clew.storage.memory.thread import Log, Thread, size_of
 from clew.storage.rules import Decision
 from clew.testing import StorageContract
-from clew.testing.machine import CI, storage_machine
+from clew.testing.machine import machine_settings, storage_machine
 
 
 class CopyingStorage(MemoryStorage):
@@ -42,4 +40,4 @@ class TestCopyingStorage(StorageContract):
 
 
 TestCopyingMachine = storage_machine(lambda _: CopyingStorage()).TestCase
-TestCopyingMachine.settings = settings(CI, max_examples=40)
+TestCopyingMachine.settings = machine_settings(40)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from hypothesis import settings
 
 from clew.storage.postgres import PgStorage
 from clew.testing import DurableStorageContract
-from clew.testing.machine import CI, storage_machine
+from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_postgres
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -67,4 +66,4 @@ class _Dropping(storage_machine(lambda directory: PgStorage(shared_postgres(), s
 
 
 TestPostgresMachine = _Dropping.TestCase
-TestPostgresMachine.settings = settings(CI, max_examples=25)
+TestPostgresMachine.settings = machine_settings(25)

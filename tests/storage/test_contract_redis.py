@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from clew.model.commit import Applied
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, Storage
 from clew.storage.redis import RedisStorage
 from clew.testing import DurableStorageContract
 from clew.testing.build import checkpoint, commit
-from clew.testing.machine import CI, storage_machine
+from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_cluster, shared_redis
 from tests.storage.test_contract_faulty import FaultyContract, retried
 
@@ -80,4 +79,4 @@ TestRedisMachine = storage_machine(
 TestRedisClusterMachine = storage_machine(
     lambda directory: RedisStorage(shared_cluster(), prefix=str(directory), ttl=3600)
 ).TestCase
-TestRedisMachine.settings = TestRedisClusterMachine.settings = settings(CI, max_examples=25)
+TestRedisMachine.settings = TestRedisClusterMachine.settings = machine_settings(25)

@@ -494,8 +494,9 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(path):
 # Plans
 
 
-# These count everything, sort the few checkpoints of one id, or need a table that is made when it is needed.
-WHOLE = ("by_day", "totals_by_thread", "indexed_messages", "one_checkpoint", "journal_count", "with_gram")
+# These count everything, sort the few checkpoints of one id or the few receipts of a thread, or need a table that is made when
+# it is needed.
+WHOLE = ("by_day", "totals_by_thread", "indexed_messages", "one_checkpoint", "journal_count", "with_gram", "receipts")
 # Read from one end on, as far as it is needed; and the list of threads that a query brings, or that is kept short.
 IN_ORDER = (
     "SCAN threads USING INDEX threads_by_time",

@@ -7,30 +7,24 @@ the suite is the definition, this page is its summary.
 `ClewError` that kept this one from being applied. Each is atomic by itself; one that fails leaves no trace and does not
 touch the others. A failure of the storage as a whole is raised instead. For one commit:
 
-1. *Owner.* A thread that has an owner takes commits only of that user or of `ANY_USER`: else PermissionDeniedError.
-   A new thread belongs to the commit's user (nobody, if that is `None` or `ANY_USER`).
-2. *Receipt.* A `commit_id` that was applied to this thread before is not applied again; the outcome says `repeated`.
-   The receipts of the thread's last 256 commits are kept, and that of a commit which made a checkpoint of its own id as long as
-   that checkpoint is there. Older ones are pruned: their number is bounded, whatever is written. A commit with `receipts` makes
-   those known too, as its own. A repeated outcome does not tell what was removed.
-3. *Basis.* If given, the thread must exist in that incarnation, else ThreadDeletedError; the epoch must be the
-   same, else StaleBasisError. `values.first` must be the thread's next value number (0 in a new thread), else
-   StaleBasisError.
-   A commit `after` another is applied only if that is the last one in the thread's chain, else StaleBasisError.
-4. *Fence.* If given, it must be the token of the thread's last lease, else LeaseError.
-5. *Remove*, then everything else is added. Taking out checkpoints or all state, and naming values to take out, counts the
-   epoch up. Values that a fork shares can't be taken out or merged: ConflictError. Nor can values be, once the thread's
-   sequence is not `remove.as_of` any more: StaleBasisError.
-6. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict: ConflictError.
-   A commit without a basis whose parent is not there: ConflictError too.
-   An id that exists in the namespace is replaced in its place: same sequence, same parent, no conflict; its time and that
-   of messages which come with it are the commit's.
-7. *Attachments* replace those with the same key, or with `keep_attachments` leave them as they are.
-8. *Messages* with a known id are replaced in their place; others go to the end.
-9. *Thread* replaces the describing fields. Only `ANY_USER` may change an owner: else PermissionDeniedError.
+1. It is decided by the rules in `clew.storage.rules`, a table of what forbids a commit, in the order of the checks: owner,
+   receipt, basis, chain, numbers, fence, fork, rows, parent, new owner. The first rule that is broken gives the error.
+2. *Receipts.* A commit that the thread has a receipt of is not applied again; the outcome says `repeated`. The receipts of
+   the thread's last 256 commits are kept, and that of a commit which made a checkpoint of its own id as long as that checkpoint
+   is there. Older ones are pruned: their number is bounded, whatever is written. A commit with `receipts` makes those known
+   too, as its own. A repeated outcome does not tell what was removed.
+3. *Owner.* A new thread belongs to the commit's user (nobody, if that is `None` or `ANY_USER`).
+4. *Remove*, then everything else is added. Taking out checkpoints or all state, and naming values to take out, counts the
+   epoch up.
+5. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict. An id that exists in
+   the namespace is replaced in its place: same sequence, same parent, no conflict; its time and that of messages which come
+   with it are the commit's.
+6. *Attachments* replace those with the same key, or with `keep_attachments` leave them as they are.
+7. *Messages* with a known id are replaced in their place; others go to the end.
+8. *Thread* replaces the describing fields.
 
-A commit that only removes does not create a thread. All times come from the commit; the order never does. One commit counts
-the thread's sequence up by one, and its epoch by at most one.
+A commit that only removes, or only brings receipts, does not create a thread. All times come from the commit; the order
+never does. One commit counts the thread's sequence up by one, and its epoch by at most one.
 
 **Journal.** A commit with `journal` leaves that in the store's journal in the same moment, until it is trimmed: the way to take
 commits to another store, in the order of each thread. Such a commit, and one with `after`, becomes the last one in the

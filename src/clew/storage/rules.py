@@ -18,6 +18,22 @@ from clew.model.config import ANY_USER, User
 from clew.model.records import Range
 from clew.storage.packing import union
 from clew.storage.protocol import StaleBasisError
+from clew.storage.refusals import (
+    chain_moved,
+    epoch_moved,
+    fork_exists,
+    head_moved,
+    lease_moved,
+    origin_missing,
+    owner_stays,
+    parent_gone,
+    rows_differ,
+    source_missing,
+    thread_gone,
+    values_moved,
+    values_shared,
+    written_since,
+)
 
 Refusal = Callable[[Commit, str | None, int | None], ClewError]
 """Makes the error of a refused commit from what the check found: an id or a number."""
@@ -47,90 +63,6 @@ def not_the_owner(thread_id: str, user: User) -> PermissionDeniedError:
     return PermissionDeniedError(message, thread_id=thread_id, user=user)
 
 
-def _thread_gone(commit: Commit, _named: str | None, _number: int | None) -> ClewError:
-    thread_id = commit.thread_id
-    return ThreadDeletedError(f"thread {thread_id!r} was deleted after it was read", thread_id=thread_id)
-
-
-def _epoch_moved(commit: Commit, _named: str | None, epoch: int | None) -> ClewError:
-    expected = commit.basis.epoch if commit.basis else None
-    return _stale(commit, "values were taken out of it; read it again", expected, epoch)
-
-
-def _chain_moved(commit: Commit, last: str | None, _number: int | None) -> ClewError:
-    expected = commit.after.commit_id if commit.after else None
-    return _stale(commit, f"its last commit is {last!r}, not {expected!r}; the two stores differ", expected, last)
-
-
-def _written_since(commit: Commit, _named: str | None, sequence: int | None) -> ClewError:
-    expected = commit.remove.as_of if commit.remove else None
-    return _stale(commit, "it was written to since; find out again what is not needed", expected, sequence)
-
-
-def _values_moved(commit: Commit, _named: str | None, next_value: int | None) -> ClewError:
-    expected = commit.values.first if commit.values else None
-    return _stale(commit, f"its next value is number {next_value}; read it again", expected, next_value)
-
-
-def _stale(commit: Commit, what: str, expected: str | int | None, actual: str | int | None) -> StaleBasisError:
-    message = f"thread {commit.thread_id!r}: {what}"
-    return StaleBasisError(message, thread_id=commit.thread_id, expected=expected, actual=actual)
-
-
-def _lease_moved(commit: Commit, _named: str | None, last_token: int | None) -> ClewError:
-    message = f"thread {commit.thread_id!r}: the lease with token {commit.fence} is not the last one; take it again"
-    return LeaseError(message, thread_id=commit.thread_id, fence=commit.fence, last=last_token)
-
-
-def _fork_exists(commit: Commit, _named: str | None, _number: int | None) -> ClewError:
-    return ConflictError(f"thread {commit.thread_id!r} exists: fork into a new one", thread_id=commit.thread_id)
-
-
-def _source_missing(commit: Commit, _named: str | None, _number: int | None) -> ClewError:
-    source = commit.fork.thread_id if commit.fork else None
-    return ConflictError(f"thread {source!r}, to fork from, does not exist", thread_id=source)
-
-
-def _origin_missing(commit: Commit, _named: str | None, _number: int | None) -> ClewError:
-    fork = commit.fork
-    assert fork is not None
-    which = "" if fork.checkpoint_id is None else f" {fork.checkpoint_id!r}"
-    message = f"thread {fork.thread_id!r}, to fork from, has no checkpoint{which} in namespace {fork.namespace!r}"
-    return ConflictError(message, thread_id=fork.thread_id, checkpoint_id=fork.checkpoint_id)
-
-
-def _shared(commit: Commit, _named: str | None, fixed_before: int | None) -> ClewError:
-    message = (
-        f"thread {commit.thread_id!r}: values before number {fixed_before} are shared with a fork and have to stay"
-    )
-    return ConflictError(message, thread_id=commit.thread_id, fixed_before=fixed_before)
-
-
-def _rows_differ(commit: Commit, _named: str | None, place: int | None) -> ClewError:
-    row = commit.merge[(place or 1) - 1]
-    message = f"thread {commit.thread_id!r}: no rows make up exactly the values {row.first} to {row.end}"
-    return StaleBasisError(message, thread_id=commit.thread_id, first=row.first, end=row.end)
-
-
-def _head_moved(commit: Commit, head: str | None, _number: int | None) -> ClewError:
-    return _wrong_parent(commit, head, f"the head is {head!r}, not {{!r}}; load it and decide again")
-
-
-def _parent_gone(commit: Commit, head: str | None, _number: int | None) -> ClewError:
-    return _wrong_parent(commit, head, "checkpoint {!r} is not there (any more); load the head")
-
-
-def _wrong_parent(commit: Commit, head: str | None, what: str) -> ConflictError:
-    expected = commit.checkpoint.parent if commit.checkpoint else None
-    message = f"thread {commit.thread_id!r}: {what.format(expected)}"
-    return ConflictError(message, thread_id=commit.thread_id, expected=expected, actual=head)
-
-
-def _owner_stays(commit: Commit, _named: str | None, _number: int | None) -> ClewError:
-    message = f"thread {commit.thread_id!r}: only ANY_USER may change its owner"
-    return PermissionDeniedError(message, thread_id=commit.thread_id, user=commit.user)
-
-
 OWNER: Final = Rule(
     "owner",
     "A thread that has an owner takes commits of that user and of ANY_USER only.",
@@ -139,42 +71,44 @@ OWNER: Final = Rule(
 )
 RECEIPT: Final = Rule("receipt", "A commit that the thread has a receipt of is not applied again: it is repeated.")
 DELETED: Final = Rule(
-    "deleted", "A basis is of the thread's present incarnation.", ThreadDeletedError, _thread_gone
+    "deleted", "A basis is of the thread's present incarnation.", ThreadDeletedError, thread_gone
 )  # fmt: skip
-EPOCH: Final = Rule("epoch", "A basis is of the thread's present epoch.", StaleBasisError, _epoch_moved)
+EPOCH: Final = Rule("epoch", "A basis is of the thread's present epoch.", StaleBasisError, epoch_moved)
 AFTER: Final = Rule(
-    "after", "A commit `after` another finds that one at the end of the thread's chain.", StaleBasisError, _chain_moved
+    "after", "A commit `after` another finds that one at the end of the thread's chain.", StaleBasisError, chain_moved
 )
 AS_OF: Final = Rule(
-    "as_of", "A removal `as_of` a sequence number finds the thread at that number.", StaleBasisError, _written_since
+    "as_of", "A removal `as_of` a sequence number finds the thread at that number.", StaleBasisError, written_since
 )
 FIRST: Final = Rule(
     "first",
     "New values are numbered on from the thread's next value (0 in a new thread).",
     StaleBasisError,
-    _values_moved,
+    values_moved,
 )
-FENCE: Final = Rule("fence", "A fence is the token of the thread's last lease.", LeaseError, _lease_moved)
-EXISTS: Final = Rule("exists", "A fork makes a thread that does not exist.", ConflictError, _fork_exists)
+FENCE: Final = Rule("fence", "A fence is the token of the thread's last lease.", LeaseError, lease_moved)
+EXISTS: Final = Rule("exists", "A fork makes a thread that does not exist.", ConflictError, fork_exists)
 SOURCE: Final = Rule(
-    "source", "A fork is of another thread, which its user may read.", ConflictError, _source_missing
+    "source", "A fork is of another thread, which its user may read.", ConflictError, source_missing
 )  # fmt: skip
-ORIGIN: Final = Rule("origin", "A fork is of a checkpoint that its source has.", ConflictError, _origin_missing)
-SHARED: Final = Rule("shared", "Values that a fork shares are neither removed nor merged.", ConflictError, _shared)
-MERGE: Final = Rule("merge", "A merged row takes the place of whole rows without a gap.", StaleBasisError, _rows_differ)
+ORIGIN: Final = Rule("origin", "A fork is of a checkpoint that its source has.", ConflictError, origin_missing)
+SHARED: Final = Rule(
+    "shared", "Values that a fork shares are neither removed nor merged.", ConflictError, values_shared
+)
+MERGE: Final = Rule("merge", "A merged row takes the place of whole rows without a gap.", StaleBasisError, rows_differ)
 HEADED: Final = Rule(
     "head",
     "A new checkpoint that rejects conflicts has the namespace's head as its parent.",
     ConflictError,
-    _head_moved,
+    head_moved,
 )
 PARENT: Final = Rule(
     "parent",
     "A new checkpoint of a commit without a basis has a parent that is there, or none.",
     ConflictError,
-    _parent_gone,
+    parent_gone,
 )
-NEW_OWNER: Final = Rule("new_owner", "Only ANY_USER changes a thread's owner.", PermissionDeniedError, _owner_stays)
+NEW_OWNER: Final = Rule("new_owner", "Only ANY_USER changes a thread's owner.", PermissionDeniedError, owner_stays)
 
 RULES: Final = (
     OWNER, RECEIPT, DELETED, EPOCH, AFTER, AS_OF, FIRST, FENCE,

@@ -3,15 +3,20 @@
     TestMyStorage = storage_machine(lambda directory: MyStorage(directory / "store")).TestCase
 
 Needs hypothesis. The names, times and numbers that are drawn come from small sets, so that commits meet each other.
+
+A run takes the same steps each time, so that a red run is the change's. With CLEW_FRESH=1 in the environment it takes
+others, and more of them, from a random seed. A failure prints that seed, and CLEW_SEED=<seed> takes the same steps again.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from msgspec.structs import replace
@@ -44,22 +49,38 @@ from clew.testing.draw import (
 )
 from clew.testing.driver import DrivenStorage
 
-CI = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=(Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-)
+FRESH_TIMES: Final = 5
+"""How many times more examples a run from a random seed takes."""
+
+
+def fresh_seed() -> int | None:
+    """The seed that the environment asks for: CLEW_SEED, or with CLEW_FRESH a new one. `None`: the usual steps."""
+    if given := os.environ.get("CLEW_SEED"):
+        return int(given)
+    return secrets.randbits(32) if os.environ.get("CLEW_FRESH") else None
+
+
+SEED: Final = fresh_seed()
+
+
+def machine_settings(max_examples: int = 60) -> settings:
+    """Settings for a machine: `max_examples` runs of forty steps, always the same, or more of them from `SEED`."""
+    return settings(
+        max_examples=max_examples if SEED is None else FRESH_TIMES * max_examples,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=SEED is None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 def storage_machine(make_storage: Callable[[Path], Storage], *, exact_sizes: bool = True) -> type[StorageMachine]:
     """A state machine that drives what `make_storage(directory)` returns beside the reference; `.TestCase` is its test.
 
-    A durable storage is closed and made again with the same directory now and then. `.TestCase.settings` are suited to
-    CI: always the same steps, about twenty seconds. Without `exact_sizes`, for a storage that keeps things in another form than
+    A durable storage is closed and made again with the same directory now and then. `.TestCase.settings` are
+    `machine_settings()`: about twenty seconds. Without `exact_sizes`, for a storage that keeps things in another form than
     it is given, sizes are not compared.
     """
 
@@ -68,7 +89,7 @@ def storage_machine(make_storage: Callable[[Path], Storage], *, exact_sizes: boo
             return make_storage(directory)
 
     Machine.exact_sizes = exact_sizes
-    Machine.TestCase.settings = CI
+    Machine.TestCase.settings = machine_settings()
     return Machine
 
 
@@ -77,6 +98,8 @@ class StorageMachine(ComparedStorages):
 
     def __init__(self) -> None:
         super().__init__()
+        if SEED is not None:
+            note(f"the same steps again: CLEW_SEED={SEED}")
         self.tokens: dict[int, int] = {0: 0}
         self.last_tokens: dict[str, int] = {}
         self.commits: list[Commit] = []
@@ -293,6 +316,10 @@ class StorageMachine(ComparedStorages):
         if basis is not None:
             basis = replace(basis, incarnation=self.incarnations[basis.incarnation])
         return replace(made, basis=basis, fence=None if fence is None else self.tokens[fence])
+
+
+if SEED is not None:
+    seed(SEED)(StorageMachine)
 
 
 def _kind(outcome: Applied | ClewError, made: Commit) -> type:

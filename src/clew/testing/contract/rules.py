@@ -13,7 +13,8 @@ from clew.model.config import ANY_USER
 from clew.storage.rules import RULES, Rule
 from clew.testing.build import checkpoint, commit, message, row
 from clew.testing.contract.base import ContractPart
-from clew.testing.contract.cases import ANN, CASES, Case, Scene, new_scene
+from clew.testing.contract.cases import CASES
+from clew.testing.contract.scene import ANN, Case, Scene, new_scene
 from clew.testing.driver import DrivenStorage
 
 PATHS = ("cold", "warm", "batched", "between", "retried")
