@@ -73,19 +73,16 @@ def read_source(answer: list[Any], commit: Commit, fork: ForkSource) -> Source:
     return Source(header, copy, arguments)
 
 
-_EMPTY: tuple[Argument, ...] = (b"",) * 6
-
-
 def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> list[Argument]:
-    """The arguments of the commit script: 24 that rules.lua names, then those that deciding.lua reads one after the other."""
-    basis, fence, removal, values, begin = commit.basis, commit.fence, commit.remove, commit.values, commit.begin
+    """The arguments of the commit script: those that rules.lua names, then those that deciding.lua reads in their order."""
+    basis, fence, removal, begin = commit.basis, commit.fence, commit.remove, commit.begin
     parts, given = _parts(commit, source)
     return [
         user_field(commit.user),
         text_bytes(commit.commit_id),
         time_digits(commit.at),
         b"" if ttl is None else ttl,
-        *(_new_thread(begin) if basis is None or removal is not None else _EMPTY[:2]),
+        *(_new_thread(begin) if basis is None or removal is not None else (b"", b"0")),
         b"0" if begin is None else begin.epoch,
         b"" if basis is None else incarnation_field(basis.incarnation),
         b"" if basis is None else basis.epoch,
@@ -95,8 +92,6 @@ def commit_arguments(commit: Commit, ttl: int | None, source: Source | None) -> 
         parts,
         b"" if removal is None else b"t" if removal.thread else b"s" if removal.state else b"",
         b"" if removal is None or removal.as_of is None else removal.as_of,
-        *(_EMPTY[:3] if values is None else (values.first, values.count, pack_row(values))),
-        *(_EMPTY if commit.checkpoint is None and commit.fork is None else _made(commit, source)),
         *given,
     ]
 
@@ -114,13 +109,17 @@ def _made(commit: Commit, source: Source | None) -> tuple[Argument, ...]:
         copy = source.copy if source is not None else None
         named = text_bytes(fork.namespace), text_bytes(fork.as_checkpoint_id), b"-", b"0"
         return (*named, 0, b"") if copy is None else (*named, copy.size, copy.tail)
-    return _EMPTY
+    return b"", b"", b"", b"0", b"0", b""
 
 
 def _parts(commit: Commit, source: Source | None) -> tuple[bytes, list[Argument]]:
-    """A letter for each thing that the commit brings beside values and a new checkpoint, and the arguments of these."""
+    """A letter for each thing that the commit brings, and the arguments of these. Values and a checkpoint have one letter."""
     parts = b""
     given: list[Argument] = []
+    if (values := commit.values) is not None or commit.checkpoint is not None or commit.fork is not None:
+        parts = b"C"
+        given += (b"", b"", b"") if values is None else (values.first, values.count, pack_row(values))
+        given += _made(commit, source)
     if commit.remove is not None:
         parts += b"R"
         given += _removal(commit.remove)

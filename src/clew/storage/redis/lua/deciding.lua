@@ -10,7 +10,7 @@ end
 
 -- What the commit brings, in the order of the arguments.
 
-position = 24
+position = read
 local removal = {checkpoints = {}, messages = {}, values = {}}
 if has('R') then
   for number = 1, next_number() do removal.checkpoints[number] = {next_argument(), next_argument(), next_argument()} end
@@ -54,7 +54,7 @@ local brought = {}
 if has('P') then
   for number = 1, next_number() do brought[number] = next_argument() end
 end
-local adds = made or row ~= '' or find(parts, '[^RP]') ~= nil
+local adds = made or row ~= '' or find(parts, '[^CRP]') ~= nil
 
 local t = header and thread_of(header)
 kept = kept and t

@@ -1,8 +1,15 @@
 -- The rules that every commit meets, in the order of clew.storage.rules, up to the fence: deciding.lua has the others. Nothing is written
--- here. A refusal is {0, rule, '+' and the name that was found, the number that was found}. All of it is straight on, without tables and
--- functions, because the usual commit needs nothing more before usual.lua.
-local user, commit_id, at, ttl, new_incarnation, ordinal, first_epoch, basis, basis_epoch, after, entry, fence, parts, whole, as_of,
-  first_value, value_count, row, namespace, made_id, wanted_parent, rejects, made_size, made_tail = unpack(ARGV, 1, 24)
+-- here. A refusal is {0, rule, '+' and the name that was found, the number that was found}. It does without the
+-- functions of common.lua, which take time to create: the usual commit goes on to usual.lua from here.
+local user, commit_id, at, ttl, new_incarnation, ordinal, first_epoch, basis, basis_epoch, after, entry, fence, parts, whole, as_of =
+  unpack(ARGV, 1, 15)
+-- The new values, and the checkpoint that is made: these arguments are left out if there is neither.
+local first_value, value_count, row, namespace, made_id, wanted_parent, rejects, made_size, made_tail = '', '', '', '', '', ''
+local read = 15 -- arguments so far
+if byte(parts) == 67 then -- 'C'
+  first_value, value_count, row, namespace, made_id, wanted_parent, rejects, made_size, made_tail = unpack(ARGV, 16, 24)
+  read = 24
+end
 
 local made = wanted_parent ~= '' -- whether a checkpoint is made: a new one, or a fork's
 local chain = '-' -- or '+' and the last commit of the thread's chain

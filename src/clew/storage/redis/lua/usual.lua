@@ -1,6 +1,6 @@
 -- The usual commit, written at once: a checkpoint from the main namespace's head, and its new values, in a thread that is there.
 -- rules.lua has let it through, and no rule of deciding.lua can refuse it. It leaves what commit.lua would leave.
-if parts == '' and made and kept and namespace == '' and not existing and head ~= ''
+if parts == 'C' and made and kept and namespace == '' and not existing and head ~= ''
   and (wanted_parent == '^' or wanted_parent == '+' .. head) then
   sequence = sequence + 1
   state_size = state_size + tonumber(made_size)
