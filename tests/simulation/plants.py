@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec.structs import replace
 
 from clew.storage.memory import MemoryStorage
+from clew.storage.replicated.failover import SILENT
+from clew.storage.replicated.steering import Steering
 from clew.testing.simulation import simulate
 
 
@@ -37,14 +41,20 @@ class DroppingEntries(MemoryStorage):
             super()._note(commit, found, left)
 
 
-async def held(self, use):
-    """Roles that were read once hold for ever."""
-    return True
+class Credulous(Steering):
+    """Takes for the roles what it read of them some seconds ago."""
 
+    OLD = 6.0
 
-def has_roles(state, now, settings):
-    """Roles that were read once are never too old."""
-    return state.roles is not None
+    async def _answer(self, side):
+        read = self.__dict__.setdefault("read", {})
+        at, roles = read.get(side, (-math.inf, SILENT))
+        now = self._clock.monotonic()
+        if now - at < self.OLD and roles is not SILENT:
+            return roles
+        roles = await super()._answer(side)
+        read[side] = now, roles
+        return roles
 
 
 def first_finding(scenario, seeds):

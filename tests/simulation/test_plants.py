@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from clew.storage.replicated import failover, steering
+from clew.storage.replicated import storage
 from clew.testing.simulation import SCENARIOS, command, simulate
+from clew.testing.simulation.plan import TroubleKind
 from clew.testing.simulation.shrink import shrink
 from clew.testing.simulation.world import planned
-from tests.simulation.plants import DroppingEntries, WithoutFence, WithoutReceipts, first_finding, has_roles, held
+from tests.simulation.plants import Credulous, DroppingEntries, WithoutFence, WithoutReceipts, first_finding
 
 SEEDS = range(1, 2001)
+APART: dict[TroubleKind, int] = {"crash": 4, "pause": 3, "cut": 8}
+"""Troubles that leave two stores apart."""
 
 
 def test_an_acknowledgement_before_durability_is_found():
@@ -32,17 +35,15 @@ def test_a_journal_entry_that_is_dropped_is_found():
 
 
 def test_receipts_that_a_copy_lacks_are_found():
-    """A retry that reaches the copy is applied again."""
-    _, findings = first_finding(replace(SCENARIOS["sync"], memory=WithoutReceipts), SEEDS)
+    """A commit that comes again is applied to the copy again. Copies are made after failovers that leave the stores apart."""
+    scenario = replace(SCENARIOS["async"], memory=WithoutReceipts, lanes=("talk",), troubles=APART, twice=1.0)
+    _, findings = first_finding(scenario, SEEDS)
     assert findings.counts.keys() & {"revived", "doubled", "disordered", "different"}
 
 
 def test_a_stale_role_that_is_accepted_is_found(monkeypatch):
-    """A process goes on by the roles that it once read."""
-    monkeypatch.setattr(steering.Steering, "_held", held)
-    for module in (steering, failover):
-        monkeypatch.setattr(module, "is_fresh", has_roles)
-    _, findings = first_finding(SCENARIOS["sync"], SEEDS)
+    monkeypatch.setattr(storage, "Steering", Credulous)
+    _, findings = first_finding(replace(SCENARIOS["sync"], lanes=("talk", "shared"), troubles=APART), SEEDS)
     assert findings.counts.keys() & {"stale", "revived", "lost"}
 
 

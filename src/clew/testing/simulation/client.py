@@ -30,7 +30,7 @@ class Client:
         plan = world.plan
         self.clock = SimulatedClock(world.loop, skew=plan.skews[number], rate=plan.rates[number])
         self.notes = Notes(number, world.loop.time)
-        self.weather = [Weather() for _ in world.servers]
+        self.weather = [Weather(twice=world.scenario.twice) for _ in world.servers]
         self._lanes = plan.lanes(number)
         self._at: dict[Lane, int] = defaultdict(int)
         self._knowledge: dict[str, Knowledge] = {}

@@ -41,7 +41,7 @@ from clew.testing.simulation.trace import Trace
 
 PATIENCE: Final = 2.0
 """For how many seconds a driver waits for an answer."""
-LATEST: Final = 6.0
+LATEST: Final = 12.0
 """How late a second copy of a request may arrive."""
 _CHANGES: Final = frozenset({"apply", "lease", "trim"})
 

@@ -37,7 +37,7 @@ _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
 _WHOLE: Final = ("clear", "delete")
 """Removals of all that a thread has."""
 _THREADS: Final[Mapping[Lane, int]] = {"shared": 2, "talk": 2, "victims": 2, "turns": 1, "loose": 2}
-_TROUBLES: Final[Mapping[TroubleKind, int]] = {
+TROUBLES: Final[Mapping[TroubleKind, int]] = {
     "kill": 6, "stop": 4, "jump": 3, "crash": 8, "pause": 6, "fill": 1, "cut": 8, "lossy": 6, "slow": 4, "twice": 4,
 }  # fmt: skip
 
@@ -107,7 +107,15 @@ class Plan:
 
 
 def make_plan(
-    seed: int, name: str, *, lanes: Sequence[Lane], removals: bool, servers: int, clients: int = 3, steps: int = 16
+    seed: int,
+    name: str,
+    *,
+    lanes: Sequence[Lane],
+    removals: bool,
+    servers: int,
+    clients: int = 3,
+    steps: int = 16,
+    troubles: Mapping[TroubleKind, int] = TROUBLES,
 ) -> Plan:
     """The plan of a seed for the scenario `name`: so many `steps` in each lane of each client."""
     chance = Random(f"{seed} {name}")
@@ -133,8 +141,8 @@ def make_plan(
                 )
                 for at, op in zip(times, chance.choices(list(ops), list(ops.values()), k=steps), strict=True)
             ]
-    kinds = list(_TROUBLES)
-    troubles = [
+    kinds = list(troubles)
+    planned = [
         Trouble(
             number=next(numbers),
             at=chance.uniform(0.1, SECONDS),
@@ -144,13 +152,13 @@ def make_plan(
             length=chance.choice((0.1, 0.5, 1.5, 3.0, 5.0)) * (20 if kind == "stop" and chance.random() < 0.3 else 1),
             amount=chance.random(),
         )
-        for kind in chance.choices(kinds, [_TROUBLES[each] for each in kinds], k=troubled)
+        for kind in chance.choices(kinds, [troubles[each] for each in kinds], k=troubled)
     ]
     return Plan(
         seed=seed,
         clients=clients,
         steps=tuple(made),
-        troubles=tuple(sorted(troubles, key=lambda each: each.at)),
+        troubles=tuple(sorted(planned, key=lambda each: each.at)),
         skews=tuple(chance.uniform(-wrong, wrong) for _ in range(clients)),
         rates=tuple(1.0 + chance.uniform(-0.01, 0.01) for _ in range(clients)),
     )

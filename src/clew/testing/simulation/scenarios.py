@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
@@ -21,7 +21,7 @@ from clew.storage.cached import CachedStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage
-from clew.testing.simulation.plan import Lane
+from clew.testing.simulation.plan import TROUBLES, Lane, TroubleKind
 
 R = TypeVar("R")
 RETRY_FOR: Final = 12.0
@@ -91,6 +91,10 @@ class Scenario:
     encrypted: bool = False
     memory: Callable[[], MemoryStorage] = MemoryStorage
     """Makes the store of a server: a test gives one that breaks a promise."""
+    troubles: Mapping[TroubleKind, int] = field(default_factory=lambda: TROUBLES)
+    """How often each trouble comes, compared with the others."""
+    twice: float = 0.0
+    """The share of commits of which a second copy arrives late, also without trouble."""
     loose: tuple[str, ...] = ()
     """Prefixes of threads that are only judged for what nobody wrote, what is there twice, and different stores."""
 

@@ -131,13 +131,13 @@ class World:
                 self.network.at(until, self._clear, weather)
             case "lossy":
                 weather.lossy = trouble.amount * 0.3
-                self.network.at(until * 2, self._clear, weather)
+                self.network.at(until + 2 * trouble.length, self._clear, weather)
             case "slow":
                 weather.slow = trouble.amount * 0.5
-                self.network.at(until * 2, self._clear, weather)
+                self.network.at(until + 2 * trouble.length, self._clear, weather)
             case "twice":
                 weather.twice = trouble.amount * 0.5
-                self.network.at(until * 2, self._clear, weather)
+                self.network.at(until + 2 * trouble.length, self._clear, weather)
 
     def _whom(self, trouble: Trouble) -> str:
         client, server = self.clients[trouble.client].name, self.servers[trouble.server].name
@@ -168,7 +168,8 @@ class World:
 
     def _clear(self, weather: Weather) -> None:
         weather.cut = False
-        weather.lossy = weather.slow = weather.twice = 0.0
+        weather.lossy = weather.slow = 0.0
+        weather.twice = self.scenario.twice
 
     def _heal(self) -> None:
         self.trace.note("trouble", "is over")
@@ -239,7 +240,12 @@ class World:
 def planned(scenario: Scenario, seed: int) -> Plan:
     """The plan of a seed."""
     return make_plan(
-        seed, scenario.name, lanes=scenario.lanes, removals=scenario.removals, servers=len(scenario.servers)
+        seed,
+        scenario.name,
+        lanes=scenario.lanes,
+        removals=scenario.removals,
+        servers=len(scenario.servers),
+        troubles=scenario.troubles,
     )
 
 
