@@ -40,9 +40,11 @@ class Notes:
         self.lines.append(Tried(self._now(), thread, number, kind, tuple(removes)))
         return number
 
-    def end(self, thread: str, number: int, error: str | None = None, *, early: float = 0.0) -> None:
+    def end(
+        self, thread: str, number: int, error: str | None = None, *, early: float = 0.0, alone: bool = False
+    ) -> None:
         """Note that the attempt was acknowledged, so many seconds earlier, or what was raised instead."""
-        self.lines.append(Ended(self._now() - early, thread, number, error))
+        self.lines.append(Ended(self._now() - early, thread, number, error, alone))
 
     def look(self, begun: float, thread: str, view: View, entries: Iterable[Entry] | None, *, elsewhere: bool) -> None:
         """Note what a read that began at `begun` has found."""

@@ -281,7 +281,8 @@ class Worker:
             self._pending.setdefault(thread, []).append(number)
         else:
             self._settled(thread, accepted)
-            self._notes.end(thread, number)
+            status = await _status(self._checkpointer)
+            self._notes.end(thread, number, alone=status is not None and status.secondary_healthy is False)
         self._believe(thread, kind, number, result)
         if kind != "thin":
             self._known(thread).doubtful.difference_update(removes)
@@ -434,12 +435,15 @@ class Worker:
 
 async def _is_elsewhere(checkpointer: clew.BaseCheckpointer) -> bool:
     """Whether the second store serves, as far as this process knows, or may serve others, because this process does not hear
-    it. Nobody is asked."""
+    it."""
+    status = await _status(checkpointer)
+    return status is not None and (status.active_backend != "primary" or status.secondary_healthy is False)
+
+
+async def _status(checkpointer: clew.BaseCheckpointer) -> Status | None:
+    """What the checkpointer knows of its stores, if they are wrapped; nobody is asked."""
     storage = checkpointer.storage
-    if not isinstance(storage, StorageWrapper):
-        return False
-    status = await storage.status(Status(primary_healthy=True))
-    return status.active_backend != "primary" or status.secondary_healthy is False
+    return await storage.status(Status(primary_healthy=True)) if isinstance(storage, StorageWrapper) else None
 
 
 def _some(numbers: dict[int, None], draw: float) -> list[int]:

@@ -48,12 +48,13 @@ class Tried(Struct, frozen=True, array_like=True, tag="try"):
 
 
 class Ended(Struct, frozen=True, array_like=True, tag="end"):
-    """The attempt was acknowledged, or `error` was raised."""
+    """The attempt was acknowledged, or `error` was raised. `alone`: its process did not hear the second store."""
 
     at: float
     thread: str
     number: int
     error: str | None = None
+    alone: bool = False
 
 
 class Looked(Struct, frozen=True, array_like=True, tag="read"):
@@ -98,6 +99,7 @@ class Write:
     ended: float
     error: str | None
     removes: frozenset[Named] = frozenset()
+    alone: bool = False
 
     @property
     def acknowledged(self) -> bool:
@@ -135,7 +137,7 @@ class History:
                 case Tried():
                     open_[line.thread, line.number] = line
                 case Ended():
-                    self._write(writer, open_.pop((line.thread, line.number)), line.at, line.error)
+                    self._write(writer, open_.pop((line.thread, line.number)), line.at, line.error, alone=line.alone)
                 case Looked():
                     self.reads.append(
                         Read(writer, line.thread, line.view, line.begun, line.ended, line.seen, line.elsewhere)
@@ -143,10 +145,10 @@ class History:
         for tried in open_.values():
             self._write(writer, tried, float("inf"), None)
 
-    def _write(self, writer: int, tried: Tried, ended: float, error: str | None) -> None:
-        entry = writer, tried.number
+    def _write(self, writer: int, tried: Tried, ended: float, error: str | None, *, alone: bool = False) -> None:
+        removes = frozenset(map(_tuples, tried.removes))
         self.writes.append(
-            Write(entry, tried.thread, tried.kind, tried.at, ended, error, frozenset(map(_tuples, tried.removes)))
+            Write((writer, tried.number), tried.thread, tried.kind, tried.at, ended, error, removes, alone)
         )
 
 
