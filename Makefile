@@ -33,7 +33,7 @@ test: .venv/.dev ## run the tests
 
 .PHONY: machines
 machines: .venv/.dev ## run the state machines with fresh steps; CLEW_SEED=<seed> takes those of a run that failed again
-	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto tests/storage tests/replicated -k Machine $(ARGS)
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/storage tests/replicated -k Machine $(ARGS)
 
 .PHONY: test-agentflow
 test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.12 or newer, in environments of their own

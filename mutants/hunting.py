@@ -76,7 +76,7 @@ def _killed(sources: Path, stage: Stage) -> str | None:
         done = _run(sources, ["-m", "pytest", *options, *stage.tests, *chosen])
     except subprocess.TimeoutExpired:
         return f"{stage.name}: the time limit of {TIME_LIMIT:g} s"
-    # A notion beside the table of rules has no cases that are generated.
+    # Not every storage has tests of that subject.
     if done.returncode == _PASSED or (chosen and done.returncode == _NO_TESTS):
         return None
     failure = _FAILURE.search(done.stdout)

@@ -18,7 +18,6 @@ MUTATIONS = [
     _lua("receipt", "rules", "if scores[2] and not known then", "if false then"),
     _lua("receipt", "rules", "known = known or (existing.own and commit_id == made_id)", "known = known"),
     _lua("receipt", "usual", "  if commit_id ~= made_id then\n", "  if false then\n"),
-    _lua("receipt", "commit", "if not made or commit_id ~= made_id or existing", "if commit_id ~= made_id or existing"),
     _lua("receipt", "commit", "if not made or commit_id ~= made_id or existing", "if not made or existing"),
     _lua("receipt", "commit", "  keep_receipt(c)\n", ""),
     _lua("receipt", "commit", "    keep_receipt(existing)\n", ""),

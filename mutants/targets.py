@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mutants.mutation import Storage
+from mutants.mutation import NOTIONS, Storage
 
 CASES = "test_a_rule_refuses_what_breaks_it_and_lets_its_neighbour_through"
 """The test that is generated from the table of rules: a case's id begins with the name of its rule."""
 
 
 SUBJECTS = {
-    "kept": "receipt or recognised",
-    "pruned": "receipt or recognised",
+    "receipt": "recognised or receipt or repeated",
+    "kept": "recognised or receipt",
+    "pruned": "forgotten or receipt",
     "planted": "receipt",
+    "deleted": "delet",
+    "epoch": "remov",
+    "after": "chain or journal",
+    "as_of": "as_of or since",
+    "fence": "fence or lease",
+    "head": "head or parent",
+    "parent": "parent",
     "journal": "journal or entr or chain",
     "nothing": "nothing or leaves or refused or fence",
 }
-"""Words in the names of the tests that are likely to notice, for what is not in the table of rules."""
+"""Words in the names of other tests that are likely to notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +43,11 @@ class Target:
     machine: str | None
 
     def stages(self, rule: str | None) -> list[Stage]:
-        """The cases of `rule`, the rest of the contract, and the state machine."""
+        """The cases of `rule`, tests of its subject, the whole contract, and the state machine."""
         stages = [Stage("contract", (self.contract,))]
         if rule in SUBJECTS:
-            stages.insert(0, Stage("contract", (self.contract,), SUBJECTS[rule]))
-        elif rule is not None:
+            stages.insert(0, Stage("contract", (self.contract,), f"({SUBJECTS[rule]}) and not {CASES}"))
+        if rule is not None and rule not in NOTIONS:
             stages.insert(0, Stage("cases", (f"{self.contract}::{CASES}",), f"[{rule}-"))
         if self.machine is not None:
             stages.append(Stage("machine", (self.machine,)))

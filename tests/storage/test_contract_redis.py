@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from clew.storage.protocol import Storage
+from clew.model.commit import Applied
+from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, Storage
 from clew.storage.redis import RedisStorage
 from clew.testing import DurableStorageContract
+from clew.testing.build import checkpoint, commit
 from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_cluster, shared_redis
 from tests.storage.test_contract_faulty import FaultyContract, retried
@@ -45,6 +47,18 @@ class RedisContract(DurableStorageContract):
 
 class TestRedisStorage(RedisContract):
     url = staticmethod(shared_redis)
+
+    def test_usual_commits_with_checkpoints_of_other_ids_leave_a_bounded_number_of_receipts(self, store):
+        basis = store.apply(commit(checkpoint=checkpoint("c"))).basis
+        made = [commit(basis=basis, checkpoint=checkpoint(f"c{number}")) for number in range(RECEIPTS_KEPT * 2)]
+        assert all(isinstance(outcome, Applied) for outcome in store.outcomes(*made))
+
+        async def members():
+            key = store.storage._keys.thread("t")
+            return await (await store.storage._session()).caller.command(key, "ZRANGE", key, 0, -1)
+
+        receipts = [member for member in store.run(members()) if member.startswith(b"r")]
+        assert RECEIPTS_KEPT <= len(receipts) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
 
 
 class TestRedisClusterStorage(RedisContract):

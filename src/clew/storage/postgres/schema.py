@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from clew.errors import ConfigError, SchemaVersionError, StorageError
+from clew.errors import ConfigError, SchemaVersionError, StorageError, shown
 from clew.storage.postgres.connections import UNHURRIED
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
@@ -69,11 +69,11 @@ class Schema:
 
     def __init__(self, name: str, users: UserColumn) -> None:
         if not isinstance(name, str) or not name or "\0" in name or "$clew$" in name:
-            raise ConfigError(f"schema must be the name of a PostgreSQL schema, not {name!r:.60}")
+            raise ConfigError(f"schema must be the name of a PostgreSQL schema, not {shown(name)}")
         try:
             size = len(name.encode())
         except UnicodeEncodeError as error:
-            raise ConfigError(f"schema can't have a lone surrogate in its name: {name!r:.60}") from error
+            raise ConfigError(f"schema can't have a lone surrogate in its name: {shown(name)}") from error
         if size > _NAME_BYTES:
             raise ConfigError(f"schema is longer than PostgreSQL's {_NAME_BYTES} bytes: {name!r}")
         self.name = name

@@ -183,11 +183,13 @@ class Reader:
 
 
 async def _is_elsewhere(checkpointer: clew.BaseCheckpointer) -> bool:
-    """Whether the second store serves, as far as this process knows; nobody is asked."""
+    """Whether the second store serves, as far as this process knows, or may serve others, because this process does not hear
+    it. Nobody is asked."""
     storage = checkpointer.storage
     if not isinstance(storage, StorageWrapper):
         return False
-    return (await storage.status(Status(primary_healthy=True))).active_backend != "primary"
+    status = await storage.status(Status(primary_healthy=True))
+    return status.active_backend != "primary" or status.secondary_healthy is False
 
 
 def _shown(entries: Sequence[Entry] | None) -> str:

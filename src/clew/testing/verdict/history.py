@@ -57,7 +57,7 @@ class Ended(Struct, frozen=True, array_like=True, tag="end"):
 
 
 class Looked(Struct, frozen=True, array_like=True, tag="read"):
-    """`seen` is `None` if the thread was not there. `elsewhere`: the second store served while it was read."""
+    """`seen` is `None` if the thread was not there. `elsewhere`: the second store served while it was read, or may have."""
 
     begun: float
     ended: float
