@@ -45,4 +45,5 @@ class TestSQLiteAndRedis(DurableStorageContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         primary = SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL")
         secondary = RedisStorage(shared_redis(), prefix=str(tmp_path))
-        return replicated(primary, secondary, mode="sync")
+        # A server on a busy machine may take long to say who serves, and in sync mode it has to.
+        return replicated(primary, secondary, mode="sync", health_check_interval=20.0)

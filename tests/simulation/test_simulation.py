@@ -14,10 +14,10 @@ import pytest
 from clew.testing.simulation import SCENARIOS, simulate
 
 FIXED = {
-    "plain": 10, "cache": 8, "background": 8, "sync": 12, "async": 12,
-    "encrypted-plain": 3, "encrypted-cache": 3, "encrypted-background": 3, "encrypted-sync": 3, "encrypted-async": 3,
+    "plain": 8, "cache": 5, "background": 5, "sync": 6, "async": 6,
+    "encrypted-plain": 2, "encrypted-cache": 2, "encrypted-background": 2, "encrypted-sync": 2, "encrypted-async": 2,
 }  # fmt: skip
-FRESH = 10.0
+FRESH = 8.0
 """Seconds of fresh seeds."""
 
 
@@ -26,7 +26,7 @@ def test_nothing_is_lost_doubled_stale_or_revived(name):
     for seed in range(1, FIXED[name] + 1):
         outcome = simulate(SCENARIOS[name], seed)
         assert outcome.holds, f"--only {name} --seed {seed}: {outcome.findings.texts}"
-        assert outcome.commits >= 80
+        assert outcome.commits >= 100
         assert outcome.reads > 20
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_wrong_with_fresh_seeds_either():
 
 DIGESTS = """
 from clew.testing.simulation import SCENARIOS, simulate
-for name in SCENARIOS:
+for name in ("background", "cache", "sync", "encrypted-async"):
     print(name, simulate(SCENARIOS[name], 3, traced=True).trace.digest())
 """
 
@@ -63,7 +63,7 @@ def test_a_seed_is_the_same_run_in_every_process_whatever_the_hash_seed():
         )
         found.append(done.stdout.split())
     assert found[0] == found[1]
-    assert len(set(found[0])) == 2 * len(SCENARIOS)
+    assert len(set(found[0])) == 8
 
 
 def test_a_run_goes_the_same_way_with_and_without_a_trace():

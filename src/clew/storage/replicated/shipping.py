@@ -177,19 +177,24 @@ class Shipping:
         *,
         keep: bool = False,
     ) -> dict[str, None]:
-        batch = [(entry, commit) for entry, commit in batch if entry.thread_id not in refused]
-        if not batch:
-            return {}
-        outcomes = await target.apply([commit for _, commit in batch])
+        """Apply the entries of each thread in their order, up to the first that does not fit; the threads that have one.
+
+        `target` may have a later one of them already, of a try that was not acknowledged, and what comes after that
+        would fit by its chain. So the first of a thread goes alone. If it is applied, the chain ended where it should,
+        and the others follow.
+        """
         misfits: dict[str, None] = {}
-        done: list[JournalEntry] = []
-        for (entry, commit), outcome in zip(batch, outcomes, strict=True):
-            if entry.thread_id not in misfits and fits(entry, commit, outcome):
-                done.append(entry)
-            else:
-                misfits[entry.thread_id] = None
-        if done and not keep:
-            await source.trim(done)
+        left = [(entry, commit) for entry, commit in batch if entry.thread_id not in refused]
+        while left:
+            firsts = {each[0].thread_id: each for each in reversed(left)}
+            done, proven = await _fitting(target, list(firsts.values()), misfits)
+            others = [each for each in left if each is not firsts[each[0].thread_id]]
+            rest = [each for each in others if each[0].thread_id not in misfits]
+            following = [each for each in rest if each[0].thread_id in proven]
+            done += (await _fitting(target, following, misfits))[0]
+            if done and not keep:
+                await source.trim(done)
+            left = [each for each in rest if each[0].thread_id not in proven]
         return misfits
 
     async def _is_same_fork(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
@@ -244,6 +249,25 @@ class Shipping:
             raise BusyError(f"thread {thread_id!r}: the stores have changed roles")
         over = Removed(position=entries[-1].position if entries else -1)
         return await copy_thread(source, target, thread_id, self._unbroken, over=over)
+
+
+async def _fitting(
+    target: Storage, batch: Sequence[tuple[JournalEntry, Commit]], misfits: dict[str, None]
+) -> tuple[list[JournalEntry], set[str]]:
+    """Apply the commits: the entries that fit, and the threads in which one was applied that `target` did not have.
+
+    Adds the threads to `misfits` in which one did not fit."""
+    done: list[JournalEntry] = []
+    proven: set[str] = set()
+    outcomes = await target.apply([commit for _, commit in batch]) if batch else []
+    for (entry, commit), outcome in zip(batch, outcomes, strict=True):
+        if entry.thread_id in misfits or not fits(entry, commit, outcome):
+            misfits[entry.thread_id] = None
+            continue
+        done.append(entry)
+        if isinstance(outcome, Applied) and not outcome.repeated:
+            proven.add(entry.thread_id)
+    return done, proven
 
 
 def shipped(entry: JournalEntry) -> Commit | None:

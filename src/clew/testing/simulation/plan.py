@@ -114,20 +114,21 @@ def make_plan(
     removals: bool,
     servers: int,
     clients: int = 3,
-    steps: int = 16,
+    steps: int = 240,
     troubles: Mapping[TroubleKind, int] = TROUBLES,
 ) -> Plan:
-    """The plan of a seed for the scenario `name`: so many `steps` in each lane of each client."""
+    """The plan of a seed for the scenario `name`: so many `steps`, or a few more, in the lanes of all clients together."""
     chance = Random(f"{seed} {name}")
     numbers = iter(range(1_000_000))
     # Some runs have little trouble, some have much; some have wrong clocks, most have good ones.
     troubled = chance.choice((2, 6, 10, 16))
     wrong = chance.choice((0.0, 0.0, 0.5, 5.0, 60.0))
     made: list[Step] = []
-    for client in range(clients):
-        mine = [lane for lane in lanes if lane in ("own", "talk") or chance.random() < 0.7]
+    taken = [[lane for lane in lanes if lane in ("own", "talk") or chance.random() < 0.7] for _ in range(clients)]
+    each = -(-steps // sum(map(len, taken)))
+    for client, mine in enumerate(taken):
         for lane in mine:
-            times = sorted(chance.uniform(0, SECONDS) for _ in range(steps))
+            times = sorted(chance.uniform(0, SECONDS) for _ in range(each))
             ops = {op: often for op, often in _WORK[lane].items() if removals or lane != "own" or op not in _WHOLE}
             made += [
                 Step(
@@ -139,7 +140,7 @@ def make_plan(
                     draw=chance.random(),
                     at=at,
                 )
-                for at, op in zip(times, chance.choices(list(ops), list(ops.values()), k=steps), strict=True)
+                for at, op in zip(times, chance.choices(list(ops), list(ops.values()), k=each), strict=True)
             ]
     kinds = list(troubles)
     planned = [
