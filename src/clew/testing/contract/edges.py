@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from clew.errors import ConflictError
+from clew.errors import ConflictError, ThreadDeletedError
 from clew.model.commit import After, Applied, Commit, Removal
 from clew.model.records import Basis
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, StaleBasisError
-from clew.testing.build import checkpoint, commit, fork_of, message, row
+from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
 from clew.testing.contract.base import ContractPart
 from clew.testing.driver import DrivenStorage
 
@@ -127,6 +127,20 @@ class EdgeContract(ContractPart):
         made = next(usual)
         journaling.refused(made(after=After("e")), StaleBasisError)
         journaling.apply(made(after=After(None)))
+
+    def test_a_deleted_thread_that_a_usual_commit_makes_anew_is_another(self, store: DrivenStorage) -> None:
+        basis = store.apply(commit(commit_id="a", values=row(0), checkpoint=checkpoint("a"))).basis
+        store.apply(deletion())
+        store.apply(commit(commit_id="b", values=row(0), checkpoint=checkpoint("b")))
+        late = commit(commit_id="c", basis=basis, values=row(1), checkpoint=checkpoint("c"))
+        store.refused(late, ThreadDeletedError)
+
+    def test_rows_with_a_gap_are_not_merged(self, store: DrivenStorage) -> None:
+        store.apply_all(commit(values=row(0, 2)), commit(values=row(2)), commit(values=row(3)))
+        store.apply(commit(remove=Removal(values=((2, 3),))))
+        for first, values in ((0, 4), (1, 3), (2, 1), (2, 2)):
+            store.refused(commit(merge=[row(first, values)]), StaleBasisError)
+        store.apply_all(commit(merge=[row(0, 2)]), commit(merge=[row(3)]))
 
     def test_a_parent_that_came_a_moment_before_is_there(self, store: DrivenStorage) -> None:
         usual = _usual(store)
