@@ -87,10 +87,10 @@ class EdgeContract(ContractPart):
             assert all(isinstance(outcome, Applied) for outcome in outcomes)
             assert len(journaling.receipts()) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
         # That may be because no more are told of: so the first must be forgotten, too.
-        first = next(each for each in made if each.messages)
-        (said,) = first.messages
+        oldest = next(each for each in made if each.messages)
+        (said,) = oldest.messages
         journaling.apply(commit(messages=[message(said.message_id, "changed")]))
-        journaling.apply(first)
+        journaling.apply(oldest)
         assert journaling.messages(message_id=said.message_id)[0].text == said.text
 
     def test_a_commit_without_a_checkpoint_is_forgotten_in_the_end(self, store: DrivenStorage) -> None:
