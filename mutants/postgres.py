@@ -169,7 +169,7 @@ MUTATIONS = [
         "applied := NULL;\n            RETURN;",
     ),
     _sql(
-        "nothing",
+        "receipt",
         "alone",
         "RAISE EXCEPTION 'clew: this commit was applied before' USING ERRCODE = 'unique_violation';",
         "new_incarnation := NULL;\n        RETURN;",

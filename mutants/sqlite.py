@@ -66,7 +66,6 @@ MUTATIONS = [
         "head", "writes.sql", "AND namespace <> '' ORDER BY sequence DESC", "AND namespace <> '' ORDER BY sequence"
     ),
     _sqlite("head", "removing.py", "        thread.heads.clear()\n", ""),
-    _sqlite("parent", "facts.py", "        self._write_gathered()\n        key = ", "        key = "),
     _sqlite(
         "parent",
         "writes.sql",

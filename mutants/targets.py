@@ -20,6 +20,7 @@ SUBJECTS = {
     "after": "chain or journal",
     "as_of": "as_of or since",
     "fence": "fence or lease",
+    "merge": "merge",
     "head": "head or parent",
     "parent": "parent",
     "journal": "journal or entr or chain",

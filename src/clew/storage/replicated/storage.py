@@ -13,12 +13,10 @@ from msgspec.structs import replace
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import (
     ClewError,
-    ConfigError,
     LeaseError,
     PermissionDeniedError,
     StorageError,
     TransientStorageError,
-    shown,
 )
 from clew.ids import new_id
 from clew.model.commit import Applied, Begin, Commit
@@ -51,6 +49,7 @@ from clew.storage.replicated.steering import Steering
 from clew.storage.replicated.syncing import Syncing
 from clew.storage.replicated.terms import inner, outer, outer_lease
 from clew.storage.replicated.upkeep import Upkeep
+from clew.storage.replicated.validation import check_settings, check_stores
 from clew.storage.replicated.watching import WatchedStorage
 from clew.storage.replicated.working import Workers, within
 from clew.storage.wrapper import StorageWrapper
@@ -87,8 +86,8 @@ class ReplicatedStorage(StorageWrapper):
         timeout: float = 5.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        _check_settings(mode, health_check_interval, max_failover_attempts, failback_delay, max_outbox, timeout)
-        _check_stores(primary, secondary)
+        check_settings(mode, health_check_interval, max_failover_attempts, failback_delay, max_outbox, timeout)
+        check_stores(primary, secondary)
         self._primary = WatchedStorage(primary, "primary", timeout)
         self._secondary = WatchedStorage(secondary, "secondary", timeout)
         super().__init__(self._primary)
@@ -384,24 +383,3 @@ def _lease_lost(commit: Commit) -> LeaseError:
 
 async def _nothing(store: Storage, use: Use) -> None:
     """What is done to find out that somebody serves."""
-
-
-def _check_stores(primary: Storage, secondary: Storage) -> None:
-    for name, store in (("primary", primary), ("secondary", secondary)):
-        if not store.capabilities.journals:
-            raise ConfigError(f"the {name} ({store.capabilities.name}) keeps no journal, which replication needs")
-    if primary is secondary:
-        raise ConfigError("primary and secondary are the same storage")
-
-
-def _check_settings(mode: str, interval: float, attempts: int, delay: float, max_outbox: int, timeout: float) -> None:
-    if mode not in ("sync", "async"):
-        raise ConfigError(f"replication_mode must be 'sync' or 'async'; got {shown(mode)}")
-    for name, seconds in (("health_check_interval", interval), ("timeout", timeout)):
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-            raise ConfigError(f"{name} must be more than 0 seconds; got {shown(seconds)}")
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not delay >= 0:
-        raise ConfigError(f"failback_delay must be a number of seconds, 0 or more; got {shown(delay)}")
-    for name, count in (("max_failover_attempts", attempts), ("max_outbox", max_outbox)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ConfigError(f"{name} must be a whole number, 1 or more; got {shown(count)}")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from clew.errors import ConflictError
+from clew.errors import ConflictError, ThreadDeletedError
 from clew.model.commit import After, Applied, Commit, Removal
 from clew.model.records import Basis
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, StaleBasisError
-from clew.testing.build import checkpoint, commit, fork_of, message, row
+from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
 from clew.testing.contract.base import ContractPart
 from clew.testing.driver import DrivenStorage
 
@@ -75,7 +75,7 @@ class EdgeContract(ContractPart):
         assert store.apply(made).repeated
         assert store.everything() == before
 
-    @pytest.mark.parametrize("kinds", ["ms", "sm", "rm"])
+    @pytest.mark.parametrize("kinds", ["ms", "sm", "rm", "ns"])
     def test_receipts_are_bounded_whatever_kind_of_commit_has_the_even_numbers(
         self, journaling: DrivenStorage, kinds: str
     ) -> None:
@@ -87,9 +87,11 @@ class EdgeContract(ContractPart):
             assert all(isinstance(outcome, Applied) for outcome in outcomes)
             assert len(journaling.receipts()) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
         # That may be because no more are told of: so the first must be forgotten, too.
-        first = kinds.index("m")
-        journaling.apply(made[first])
-        assert [each.text for each in journaling.messages()] == [str(first)]
+        oldest = next(each for each in made if each.messages)
+        (said,) = oldest.messages
+        journaling.apply(commit(messages=[message(said.message_id, "changed")]))
+        journaling.apply(oldest)
+        assert journaling.messages(message_id=said.message_id)[0].text == said.text
 
     def test_a_commit_without_a_checkpoint_is_forgotten_in_the_end(self, store: DrivenStorage) -> None:
         first, *others = _messages(RECEIPTS_KEPT + 2 * RECEIPTS_PRUNED + 2)
@@ -126,6 +128,20 @@ class EdgeContract(ContractPart):
         journaling.refused(made(after=After("e")), StaleBasisError)
         journaling.apply(made(after=After(None)))
 
+    def test_a_deleted_thread_that_a_usual_commit_makes_anew_is_another(self, store: DrivenStorage) -> None:
+        basis = store.apply(commit(commit_id="a", values=row(0), checkpoint=checkpoint("a"))).basis
+        store.apply(deletion())
+        store.apply(commit(commit_id="b", values=row(0), checkpoint=checkpoint("b")))
+        late = commit(commit_id="c", basis=basis, values=row(1), checkpoint=checkpoint("c"))
+        store.refused(late, ThreadDeletedError)
+
+    def test_rows_with_a_gap_are_not_merged(self, store: DrivenStorage) -> None:
+        store.apply_all(commit(values=row(0, 2)), commit(values=row(2)), commit(values=row(3)))
+        store.apply(commit(remove=Removal(values=((2, 3),))))
+        for first, values in ((0, 4), (1, 3), (2, 1), (2, 2)):
+            store.refused(commit(merge=[row(first, values)]), StaleBasisError)
+        store.apply_all(commit(merge=[row(0, 2)]), commit(merge=[row(3)]))
+
     def test_a_parent_that_came_a_moment_before_is_there(self, store: DrivenStorage) -> None:
         usual = _usual(store)
         before = [next(usual)(commit_id=name) for name in ("c", "d")]
@@ -160,8 +176,9 @@ def _messages(many: int) -> list[Commit]:
 
 
 def _of_kind(kind: str, number: int, basis: Basis) -> Commit:
-    if kind == "m":
-        return commit(messages=[message("m", str(number))])
+    if kind in "mn":
+        # One message again and again, or new ones.
+        return commit(messages=[message("m" if kind == "m" else f"m{number}", str(number))])
     if kind == "r":
         return commit(remove=Removal(messages=("m",)))
     return commit(commit_id=f"s{number}", basis=basis, checkpoint=checkpoint(f"s{number}"))
