@@ -103,17 +103,16 @@ def test_an_import_that_was_cut_short_goes_on_and_a_second_one_finds_nothing_new
     assert checkpointer.size() == third.known
 
 
-def test_a_class_of_the_user_s_is_named_and_not_lost(tmp_path, checkpointer):
+@pytest.mark.parametrize("allow", [[], [Point]])
+def test_a_class_of_the_user_s_comes_over_whether_or_not_it_is_allowed(tmp_path, checkpointer, allow):
     path = tmp_path / "theirs.db"
     with closing(sqlite3.connect(path)) as connection:
-        put(SqliteSaver(connection), {"point": Point(1, 2)})
-    url = f"sqlite:///{path}"
+        put(SqliteSaver(connection), {"point": Point(1, 2), "deep": {"points": [Point(3, 4)]}})
+    with open_source(f"sqlite:///{path}", allow=allow) as opened:
+        import_threads(opened, ClewSaver(checkpointer, allow=allow))
     saver: Any = ClewSaver(checkpointer, allow=[Point])
-    with open_source(url) as opened, pytest.raises(clew.ConfigError, match=f"--allow {Point.__module__}:Point"):
-        import_threads(opened, saver)
-    with open_source(url, allow=[Point]) as opened:
-        import_threads(opened, saver)
-    assert saver.get_tuple(config()).checkpoint["channel_values"] == {"point": Point(1, 2)}
+    expected = {"point": Point(1, 2), "deep": {"points": [Point(3, 4)]}}
+    assert saver.get_tuple(config()).checkpoint["channel_values"] == expected
 
 
 def test_the_command_imports_and_says_how_much(filled, tmp_path):

@@ -26,7 +26,7 @@ from langgraph.types import Interrupt, Send
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph.values import Serialized
+from clew.adapters.langgraph.serializing import Serialized, Stranger
 from clew.ids import new_id
 from tests.adapters.langgraph.support import chat, config, delta_graph, say
 
@@ -113,22 +113,50 @@ def test_what_the_user_allows_comes_back_as_it_was(checkpointer, name):
     assert get(saver)[name] == USERS[name]
 
 
-def test_what_nobody_allowed_comes_back_as_plain_data(checkpointer):
-    put(ClewSaver(checkpointer, allow=MINE), {"model": USERS["model"], "point": Point(1, 2), "color": Color.RED})
-    assert get(ClewSaver(checkpointer)) == {
-        "model": {"name": "m", "colors": ["red"]},
-        "point": {"x": 1, "y": 2},
-        "color": "red",
-    }
+@pytest.mark.parametrize("name", USERS)
+def test_what_nobody_named_or_allowed_is_refused_with_the_way_to_allow_it(saver, name):
+    with pytest.raises(clew.UnsupportedTypeError, match=r"ClewSaver\(…, allow=\[(Model|Point|Color)\]\)"):
+        put(saver, {name: USERS[name]})
+    assert saver.checkpointer.get_thread("t") is None
+
+
+def test_a_class_that_this_saver_does_not_know_comes_back_as_a_record_and_is_saved_as_it_was(checkpointer):
+    put(ClewSaver(checkpointer, allow=MINE), USERS)
+    stranger = ClewSaver(checkpointer)
+    found = stranger.get_tuple(config())
+    assert found is not None
+    point = found.checkpoint["channel_values"]["point"]
+    assert isinstance(point, Stranger)
+    assert point.type_name == f"{__name__}:Point"
+    assert dict(point) == {"x": 1, "y": 2}
+    put(stranger, {**found.checkpoint["channel_values"], "more": 1}, found.config, 2)
+    assert get(ClewSaver(checkpointer, allow=MINE)) == {**USERS, "more": 1}
+
+
+def test_what_older_versions_saved_in_langgraph_s_format_comes_back_as_it_was(checkpointer):
+    """Those passed all that is not plain to LangGraph's serializer."""
+    old = JsonPlusSerializer()
+    values = {**USERS, **{name: OWN[name] for name in ("path", "documents", "sends", "interrupt")}}
+    put(ClewSaver(checkpointer), {"x": 1})
+    checkpointer.update_state("t", set={name: Serialized(*old.dumps_typed(value)) for name, value in values.items()})
+    assert {**get(ClewSaver(checkpointer, allow=MINE)), "x": 1} == {**values, "x": 1}
+    stranger = ClewSaver(checkpointer)
+    found = stranger.get_tuple(config())
+    assert found is not None
+    model = found.checkpoint["channel_values"]["model"]
+    assert isinstance(model, Stranger)
+    assert model["name"] == "m"
+    put(stranger, {**found.checkpoint["channel_values"], "more": 1}, found.config, 2)
+    assert get(ClewSaver(checkpointer, allow=MINE))["model"] == USERS["model"]
 
 
 def test_a_graph_that_knows_its_types_may_allow_them(checkpointer):
     saver = ClewSaver(checkpointer)
-    put(saver, {"point": Point(1, 2)})
     clone = saver.with_allowlist([(Point.__module__, "Point")])
     assert isinstance(clone, ClewSaver)
+    put(clone, {"point": Point(1, 2)})
     assert get(clone)["point"] == Point(1, 2)
-    assert get(saver)["point"] == {"x": 1, "y": 2}
+    assert isinstance(get(saver)["point"], Stranger)
 
 
 def test_data_that_names_a_function_does_not_call_it(saver, tmp_path):
@@ -136,7 +164,7 @@ def test_data_that_names_a_function_does_not_call_it(saver, tmp_path):
     evil = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, named))
     put(saver, {"x": 1})
     saver.checkpointer.update_state("t", set={"x": Serialized("msgpack", evil)})
-    assert get(saver)["x"] == str(tmp_path / "made")
+    assert get(saver)["x"]["value"] == str(tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 
@@ -241,10 +269,10 @@ def test_metadata_that_went_through_a_serializer_is_read_and_pruned_by(checkpoin
     assert [each.content for each in delta_graph(fresh).get_state(config()).values["log"]] == expected
 
 
-def test_what_comes_back_as_plain_data_is_told_once_with_the_way_to_allow_it(checkpointer, caplog):
+def test_what_comes_back_as_a_record_is_told_once_with_the_way_to_allow_it(checkpointer, caplog):
     name = f"Unheard{new_id()}"
     unheard: Any = make_dataclass(name, ["x"], namespace={"__module__": __name__})
-    put(ClewSaver(checkpointer), {"a": unheard(1), "b": unheard(2)})
+    put(ClewSaver(checkpointer, allow=[unheard]), {"a": unheard(1), "b": unheard(2)})
     with caplog.at_level("WARNING", "clew"):
         get(ClewSaver(checkpointer))
         get(ClewSaver(checkpointer))

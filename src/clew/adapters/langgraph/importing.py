@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from clew.adapters.langgraph.messages import moment_of
@@ -82,8 +81,8 @@ def import_threads(
     """Put every checkpoint of `source` that `saver` does not have into it, with its pending writes.
 
     A thread belongs to whom the metadata of its oldest checkpoint names under the saver's `owner_key`, if it names
-    somebody. `clock` is the checkpointer's, if times are to be those of the source. Raises ConfigError for a class that
-    would come back as plain data: allow it.
+    somebody. `clock` is the checkpointer's, if times are to be those of the source. Objects of classes that are not
+    allowed are brought over as LangGraph wrote them.
     """
     threads: dict[str, list[Place]] = defaultdict(list)
     for place in source.places():
@@ -104,7 +103,7 @@ def import_threads(
             if place[1:] in have:
                 known += 1
                 continue
-            found = _load(source, place)
+            found = source.load(place)
             if found is None:
                 continue
             if owner is None:
@@ -149,28 +148,10 @@ def _writes(found: CheckpointTuple, keys: list[tuple[str, str, int]]) -> list[tu
     return placed
 
 
-def _load(source: Source, place: Place) -> CheckpointTuple | None:
-    blocked: list[SerdeEvent] = []
-    forget = register_serde_event_listener(blocked.append)
-    try:
-        found = source.load(place)
-    finally:
-        forget()
-    if blocked:
-        names = sorted({f"{each['module']}:{each['name']}" for each in blocked})
-        raise ConfigError(
-            f"checkpoint {place[2]} of thread {place[0]!r} holds {', '.join(names)}, which would come over as plain data; "
-            f"if you trust the source, allow it: {' '.join(f'--allow {name}' for name in names)}",
-            thread_id=place[0],
-            blocked=names,
-        )
-    return found
-
-
 @contextmanager
 def open_source(url: str, *, allow: Allowed = ()) -> Iterator[Source]:
     """LangGraph's store at `url`: `sqlite:///path.db` or `postgresql://…`. It is only read."""
-    serde = strict_serializer(allow)
+    serde = strict_serializer(allow, tell=lambda _: None)
     scheme = urlsplit(url).scheme
     if scheme in ("postgres", "postgresql"):
         with _postgres(url, serde) as source:

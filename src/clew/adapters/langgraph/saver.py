@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump
+from clew.adapters.langgraph.graphs import classes_of, tell_savers_of_graphs
 from clew.adapters.langgraph.keeping import Change, Kept, changed
 from clew.adapters.langgraph.layout import (
     BOOK,
@@ -29,6 +30,7 @@ from clew.adapters.langgraph.layout import (
 )
 from clew.adapters.langgraph.loading import WRITE
 from clew.adapters.langgraph.recording import Recording
+from clew.adapters.langgraph.serializing import GraphSerializer
 from clew.adapters.langgraph.values import Allowed, stored, stored_metadata, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.saving import NOT_LOADED
@@ -49,8 +51,9 @@ class ClewSaver(Recording):
     thread, owned by `configurable["user_id"]` if there is one.
 
     - `owner_key`: the configurable that names the owner; `None` if none does, and threads belong to nobody.
-    - `allow`: classes (or pairs of module and name) that values may come back as, beside LangGraph's and LangChain's own.
-      Others come back as their plain data: what is stored never names code to import.
+    - `allow`: classes (or pairs of module and name) that values may have, beside LangGraph's and LangChain's own data types
+      and those that the graph names in its schema, context, response format and nodes. Others are refused when they are
+      saved, with UnsupportedTypeError: what is stored never names code to import.
     - `messages`: the channel whose messages go into the conversation record too, with the same commit; `None` for none.
     - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps both, as LangGraph's own savers
       do; "reject" raises ConflictError in the one that comes later. Going back to a checkpoint by its id always branches.
@@ -73,6 +76,7 @@ class ClewSaver(Recording):
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()
         self._packer = Packer(self.checkpointer._codec.registry)
+        tell_savers_of_graphs(_tell)
 
     # --- Saving
 
@@ -225,6 +229,12 @@ class ClewSaver(Recording):
         if isinstance(current, str):
             return f"{int(current.partition('.')[0]) + 1:032}.{random.random():016}"
         return 1 if current is None else int(current) + 1
+
+
+def _tell(saver: Any, graph: Any) -> None:
+    """Let the saver know the classes that a graph names."""
+    if isinstance(saver, ClewSaver) and isinstance(saver.serde, GraphSerializer):
+        saver.serde.classes.learn(classes_of(graph))
 
 
 def _text_or_none(value: Any) -> str | None:
