@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import operator
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 from uuid import UUID
 
 import ormsgpack
@@ -20,6 +21,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.types import Interrupt, Send
@@ -76,6 +78,17 @@ USERS: dict[str, Any] = {
     "nested": {"deep": [Point(3, 4)]},
     "color": Color.RED,
 }
+
+
+class Reversing:
+    """A cipher."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        return "reversing", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        assert ciphername == "reversing"
+        return ciphertext[::-1]
 
 
 def put(saver: BaseCheckpointSaver[Any], values: dict[str, Any], parent: Any = None, number: int = 1) -> Any:
@@ -174,6 +187,66 @@ def test_formats_that_are_never_written_are_not_read(saver, kind):
     saver.checkpointer.update_state("t", set={"x": Serialized(kind, b"{}")})
     with pytest.raises(clew.CorruptRecordError, match=kind):
         get(saver)
+
+
+class Frame:
+    """Something that only pickle can save, as a table of pandas is."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Frame) and other.rows == self.rows
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class WithPickle(JsonPlusSerializer):
+    """A serializer of the user's that is one of LangGraph's, with a format of its own."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        return "mine", pickle.dumps(obj)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        return pickle.loads(data[1]) if data[0] == "mine" else super().loads_typed(data)
+
+
+@pytest.mark.parametrize(
+    "serde",
+    [
+        JsonPlusSerializer(pickle_fallback=True),
+        EncryptedSerializer(cast(Any, Reversing()), JsonPlusSerializer(pickle_fallback=True)),
+        WithPickle(),
+        pickle,
+    ],
+    ids=["fallback", "encrypted", "subclass", "module"],
+)
+def test_what_a_serializer_of_the_user_s_wrote_is_read_with_it(checkpointer, serde):
+    class State(TypedDict, total=False):
+        frame: Any
+        turn: int
+
+    def graph() -> Any:
+        builder: Any = StateGraph(State)
+        builder.add_node("node", lambda state: {"frame": Frame(state["frame"].rows + 1)})
+        builder.add_edge(START, "node")
+        return builder.compile(checkpointer=ClewSaver(checkpointer, serde=serde, messages=None))
+
+    graph().invoke({"frame": Frame(1)}, config())
+    assert graph().invoke({"turn": 2}, config())["frame"] == Frame(3)
+    assert len(list(graph().get_state_history(config()))) == 6
+
+
+def test_what_another_serializer_wrote_is_not_read_and_the_error_says_what_to_pass(checkpointer):
+    put(ClewSaver(checkpointer, serde=JsonPlusSerializer(pickle_fallback=True)), {"frame": Frame(1)})
+    for saver in (ClewSaver(checkpointer), ClewSaver(checkpointer, serde=JsonPlusSerializer())):
+        with pytest.raises(clew.CorruptRecordError, match="serde="):
+            get(saver)
+
+
+def test_what_is_no_serializer_is_refused_when_the_saver_is_made():
+    with pytest.raises(clew.ConfigError, match="dumps_typed"):
+        ClewSaver("memory://", serde=cast(Any, 5))
 
 
 def test_what_can_t_be_saved_is_refused_by_name_before_anything_is_written(saver):

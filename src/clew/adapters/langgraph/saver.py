@@ -72,6 +72,10 @@ class ClewSaver(Recording):
     ) -> None:
         if on_conflict not in ("branch", "reject"):
             raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        if serde is not None and not (hasattr(serde, "dumps_typed") or hasattr(serde, "dumps")):
+            raise ConfigError(
+                f"serde must be a serializer of LangGraph's kind, with dumps_typed and loads_typed; got {serde!r:.60}"
+            )
         super().__init__(checkpointer, serde=serde or strict_serializer(allow), owner_key=owner_key, messages=messages)
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()

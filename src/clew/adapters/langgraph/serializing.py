@@ -82,7 +82,7 @@ class GraphPacker(Packer):
         if kind == KIND:
             return self.unpack(data)
         if kind != "msgpack" and kind not in _PLAIN_KINDS:
-            raise CorruptRecordError(f"a stored value has the format {kind!r:.40}, which is never written")
+            raise unwritten(kind)
         try:
             return self._reader.loads_typed((kind, data))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -159,6 +159,15 @@ class GraphPacker(Packer):
         self._tell(f"{module}:{name}")
         fields = value if isinstance(value, dict) else {"value": value}
         return Stranger(f"{module}:{name}", fields, ormsgpack.packb(ormsgpack.Ext(code, data)))
+
+
+def unwritten(kind: str) -> CorruptRecordError:
+    """The error for a value in a format that a saver's serializer does not write."""
+    return CorruptRecordError(
+        f"a stored value has the format {kind!r:.40}, which is never written by this saver's serializer; if another one "
+        "wrote it, pass that: ClewSaver(…, serde=…)",
+        kind=kind,
+    )
 
 
 def _made(make: Any, code: int, value: Any) -> Any:

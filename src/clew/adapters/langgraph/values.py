@@ -14,10 +14,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from clew.adapters.langgraph.classes import MAX_LEARNED, MESSAGES, OWN, Allowed, Classes
-from clew.adapters.langgraph.serializing import KIND, GraphPacker, GraphSerializer, Serialized, Stranger
+from clew.adapters.langgraph.serializing import KIND, GraphPacker, GraphSerializer, Serialized, Stranger, unwritten
 from clew.codec.packing import Packer
 from clew.codec.registry import DEFAULT_REGISTRY
-from clew.errors import CorruptRecordError, UnsupportedTypeError
+from clew.errors import UnsupportedTypeError
 
 __all__ = [
     "MESSAGES",
@@ -99,10 +99,19 @@ def loaded(value: Any, serde: SerializerProtocol) -> Any:
 
 
 def _loaded(value: Serialized, serde: SerializerProtocol) -> Any:
-    if not isinstance(serde, GraphSerializer):
-        if value.kind == KIND:
-            # Saved before the user had a serializer of his own.
-            return _own_packer.read(KIND, value.data)
-        if isinstance(serde, JsonPlusSerializer) and value.kind not in _KINDS:
-            raise CorruptRecordError(f"a stored value has the format {value.kind!r:.40}, which is never written")
-    return serde.loads_typed((value.kind, value.data))
+    if isinstance(serde, GraphSerializer):
+        return serde.loads_typed((value.kind, value.data))
+    if value.kind == KIND:
+        # Saved before the user had a serializer of his own.
+        return _own_packer.read(KIND, value.data)
+    if type(serde) is JsonPlusSerializer and value.kind not in _KINDS and value.kind != _fallback(serde):
+        raise unwritten(value.kind)
+    try:
+        return serde.loads_typed((value.kind, value.data))
+    except NotImplementedError as error:
+        raise unwritten(value.kind) from error
+
+
+def _fallback(serde: JsonPlusSerializer) -> str | None:
+    """What LangGraph's serializer writes of objects that it has no form for: whoever passes one with a fallback wants that."""
+    return "pickle" if serde.pickle_fallback else None
