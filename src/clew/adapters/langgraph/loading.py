@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -23,6 +23,8 @@ from clew.model.thread import ThreadInfo
 
 WRITE: Final = "write:"
 """Begins the keys of the attachments that are pending writes."""
+FIRST: Final = "langgraph:first"
+"""The key of the attachment that marks a checkpoint whose parent was pruned."""
 PAGE: Final = 20
 """How many checkpoints are read at a time for a list."""
 
@@ -116,23 +118,27 @@ class Loading(Naming):
         """The checkpoint as LangGraph knows it; what is `marked` is in its config."""
         described = found.metadata
         thread_id, namespace = described.thread_id, described.namespace
-        writes = await self._writes({**source, "checkpoint_id": found.checkpoint_id, "checkpoint_ns": namespace})
+        here = {**source, "checkpoint_id": found.checkpoint_id, "checkpoint_ns": namespace}
+        attached = await self.checkpointer.alist_attachments(here)
         return CheckpointTuple(
             config=self._addresses.runnable_config(thread_id, namespace, found.checkpoint_id, owner=owner, **marked),
             checkpoint=graph_checkpoint(found, self.serde),
             metadata=graph_metadata(found, self.serde),
             parent_config=(
                 self._addresses.runnable_config(thread_id, namespace, described.parent_id, owner=owner)
-                if described.parent_id is not None
+                if described.parent_id is not None and FIRST not in attached
                 else None
             ),
-            pending_writes=writes,
+            pending_writes=self._writes_in(attached),
         )
 
     async def _writes(self, config: dict[str, Any]) -> list[PendingWrite]:
         """The pending writes of a checkpoint, in the order in which a step applies them."""
+        return self._writes_in(await self.checkpointer.alist_attachments(config))
+
+    def _writes_in(self, attached: Mapping[str, Any]) -> list[PendingWrite]:
         found: list[tuple[tuple[str, str, int], PendingWrite]] = []
-        for key, data in (await self.checkpointer.alist_attachments(config)).items():
+        for key, data in attached.items():
             if key.startswith(WRITE):
                 index, _, task_id = key.removeprefix(WRITE).partition(":")
                 path, channel, value = data
