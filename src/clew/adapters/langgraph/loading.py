@@ -41,14 +41,18 @@ class Loading(Naming):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, newest first: of the thread and namespace that `config` names, of all its namespaces, or of all
-        threads. Nothing is held while the caller pauses."""
+        threads. Nothing is held while the caller pauses. Raises PermissionDeniedError if the thread is somebody else's."""
         if config is None:
             async for found, thread in self._newest(filter, before, limit):
                 yield await self._tuple(found, of_everybody(thread.thread_id), thread.user_id)
             return
         source = await self._named(config)
+        nothing = True
         async for found in self._history(config, source, filter, before, limit):
+            nothing = False
             yield await self._tuple(found, source, self._addresses.owner_of(config))
+        if nothing:
+            await self._check_owner(source)
 
     async def _newest(
         self, filter: dict[str, Any] | None, before: RunnableConfig | None, limit: int | None

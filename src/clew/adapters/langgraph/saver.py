@@ -197,13 +197,17 @@ class ClewSaver(Recording):
     # --- Loading
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that `config` names, or the head of its thread and namespace."""
+        """The checkpoint that `config` names, or the head of its thread and namespace.
+
+        Raises PermissionDeniedError if the thread is somebody else's.
+        """
         source = await self._named(config)
         key = source["thread_id"], source["checkpoint_ns"]
         known = self._memory.last(key)
         kept = known.kept if known is not None else None
         found = await self.checkpointer.aget_checkpoint(source, known=known.saved if known and kept else None)
         if found is None:
+            await self._check_owner(source)
             return None
         if found.state is NOT_LOADED:
             assert kept is not None
