@@ -20,6 +20,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
@@ -257,11 +258,34 @@ def test_what_can_t_be_saved_is_refused_by_name_before_anything_is_written(saver
 
 def test_unknown_metadata_is_kept(saver):
     checkpoint: Any = {"id": "1f000000-0000-6000-8000-000000000000", "channel_values": {}, "channel_versions": {}}
-    told: Any = {"source": "loop", "step": 3, "mine": {"deep": [1, (2,)]}, "flag": True}
+    told: Any = {"source": "loop", "step": 3, "mine": {"deep": [1, [2]]}, "flag": True}
     saver.put(config(checkpoint_ns="", color="red"), {**checkpoint, "ts": "", "v": 4, "versions_seen": {}}, told, {})
     found = saver.get_tuple(config())
     assert found.metadata == {**told, "color": "red", "parents": {}}
-    assert saver.checkpointer.list_checkpoints("t", where={"mine": {"deep": [1, (2,)]}, "color": "red"})
+    assert saver.checkpointer.list_checkpoints("t", where={"mine": {"deep": [1, [2]]}, "color": "red"})
+
+
+def test_tuples_in_metadata_are_lists_as_they_are_in_langgraph_s_own_savers(saver):
+    checkpoint: Any = {"v": 4, "id": "1f000000-0000-6000-8000-000000000000", "ts": "", "versions_seen": {}}
+    checkpoint |= {"channel_values": {}, "channel_versions": {}}
+    told: Any = {"source": "loop", "step": 1, "parents": {}, "counts": {"a": (1, (2, {"b": ()}))}}
+
+    def put_and_found(saver: BaseCheckpointSaver[Any]) -> Any:
+        saver.put(config(checkpoint_ns=""), checkpoint, told, {})
+        found: Any = saver.get_tuple(config())
+        return found.metadata
+
+    assert put_and_found(saver) == put_and_found(InMemorySaver())
+    for counts in ({"a": (1, (2, {"b": ()}))}, {"a": [1, [2, {"b": []}]]}):
+        assert len(list(saver.list(config(), filter={"counts": counts}))) == 1
+
+
+def test_tuples_in_metadata_of_older_versions_are_lists_too(saver):
+    put(saver, {"x": 1})
+    saver.checkpointer.put_checkpoint("t", saver.checkpointer.get_state("t"), metadata={"source": "loop", "at": (1, 2)})
+    found = saver.get_tuple(config())
+    assert found is not None
+    assert found.metadata["at"] == [1, 2]
 
 
 def test_a_channel_may_be_called_like_clew_s_own_field(saver):

@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.ids import outer_id
-from clew.adapters.langgraph.values import loaded
+from clew.adapters.langgraph.values import listed, loaded
 from clew.model.checkpoint import Checkpoint
 
 BOOK: Final = "__langgraph__"
@@ -59,6 +59,7 @@ def graph_checkpoint(found: Checkpoint, serde: SerializerProtocol) -> Any:
 
 def graph_metadata(found: Checkpoint, serde: SerializerProtocol) -> Any:
     """The metadata as LangGraph knows it."""
-    told = {name: loaded(value, serde) for name, value in found.metadata.metadata.items()}
+    # Older versions kept tuples.
+    told = {name: listed(loaded(value, serde)) for name, value in found.metadata.metadata.items()}
     # One saved without LangGraph lacks what it always expects.
     return {"source": "update", "step": found.metadata.step or 0, "parents": {}, **told}

@@ -15,7 +15,7 @@ from clew.adapters.langgraph.addresses import of_everybody
 from clew.adapters.langgraph.ids import sort_key, sort_key_of
 from clew.adapters.langgraph.layout import graph_checkpoint, graph_metadata
 from clew.adapters.langgraph.naming import Naming
-from clew.adapters.langgraph.values import loaded
+from clew.adapters.langgraph.values import listed, loaded
 from clew.checkpointer.finding import Namespaces
 from clew.model.checkpoint import Checkpoint
 from clew.model.config import ANY_USER
@@ -95,10 +95,10 @@ class Loading(Naming):
             else:
                 # One that is not there (any more) can still be compared with: ids grow with time.
                 older_than = sort_key(before_id)
-        wanted = source.get("checkpoint_id")
+        wanted, where = source.get("checkpoint_id"), None if filter is None else listed(filter)
         while limit is None or limit > 0:
             size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
-            page = await self.checkpointer.aget_history(source, size, before=mark, where=filter, namespaces=namespaces)
+            page = await self.checkpointer.aget_history(source, size, before=mark, where=where, namespaces=namespaces)
             for found in page:
                 if older_than is not None and sort_key_of(found.checkpoint_id, found.metadata.timestamp) >= older_than:
                     continue

@@ -24,6 +24,7 @@ __all__ = [
     "Allowed",
     "Serialized",
     "Stranger",
+    "listed",
     "loaded",
     "stored",
     "stored_metadata",
@@ -50,11 +51,18 @@ def stored(value: Any, serde: SerializerProtocol, name: str) -> Any:
 
 def stored_metadata(told: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
     """Metadata as Clew keeps it. Plain data stays plain whatever the serializer, as in LangGraph's own savers: it is what
-    filters compare."""
+    filters compare. There it is JSON, so tuples are lists."""
     return {
-        name: value if _is_plain(value) and _is_native(value) else stored(value, serde, f"metadata[{name!r}]")
+        name: listed(value) if _is_plain(value) and _is_native(value) else stored(value, serde, f"metadata[{name!r}]")
         for name, value in told.items()
     }
+
+
+def listed(value: Any) -> Any:
+    """Plain data with lists in the place of tuples, at any depth."""
+    if type(value) is dict:
+        return {key: listed(each) for key, each in value.items()}
+    return [*map(listed, value)] if type(value) in (list, tuple) else value
 
 
 def _is_plain(value: Any) -> bool:
