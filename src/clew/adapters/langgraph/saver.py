@@ -111,13 +111,13 @@ class ClewSaver(Recording):
         known = self._memory.get(key, parent_id)
         found = changes(known, values, new_versions, self._stored)
         doubtful = found.surprising
-        change = self._change(found, book_of(checkpoint), known)
+        change = self._change(found, book_of(checkpoint, self.serde), known)
         with self._addresses.naming_the_owner():
             said = await self._said(target, known, found, checkpoint, new_versions)
             saved = await self._update(target, change, said, described) if known is not None else None
             if saved is None:
                 found = changes(None, values, new_versions, self._stored)
-                change = self._change(found, book_of(checkpoint), None)
+                change = self._change(found, book_of(checkpoint, self.serde), None)
                 saved = await self._put_whole(target, change, said, described)
         self._memory.put(
             key,

@@ -33,6 +33,8 @@ from clew.errors import CorruptRecordError, UnsupportedTypeError
 KIND: Final = "clew"
 """The format of values that Clew's codec packed."""
 _PLAIN_KINDS: Final = frozenset({"bytes", "bytearray", "null"})
+_MOVED: Final = {"langgraph.constants": "langgraph.types"}
+"""Where LangGraph has its types since, which older versions of it named by their places."""
 _MAX_TOLD: Final = 1000
 """How many classes the log names at most."""
 _told_of: Final[set[str]] = set()
@@ -149,7 +151,7 @@ class GraphPacker(Packer):
         return _made(make, code, value)
 
     def _maker(self, module: str, name: str) -> Any:
-        found = OWN_BY_PLACE.get((module, name)) or self._classes.found(f"{module}:{name}")
+        found = OWN_BY_PLACE.get((_MOVED.get(module, module), name)) or self._classes.found(f"{module}:{name}")
         if found is None and (module, name) in SAFE_MSGPACK_TYPES:
             # Of a fixed list: Python's own types.
             found = getattr(importlib.import_module(module), name)
