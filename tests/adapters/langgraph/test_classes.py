@@ -274,6 +274,36 @@ def test_classes_of_a_function_come_back_as_those_of_the_graph_that_asks(checkpo
     assert type(other.get_state(config("other")).values["plan"]) is second
 
 
+class Moody:
+    """A node that can't be looked at, as a proxy of something that is not there yet."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__dict__":
+            raise RuntimeError("not now")
+        return super().__getattribute__(name)
+
+    def __call__(self, state: Any) -> Any:
+        return {"kept": 1}
+
+
+def test_what_can_t_be_looked_at_is_left_out():
+    moody = Moody()
+    graph = one_node(State, None, lambda state: moody(state) and {"mood": Mood.GOOD})
+    assert Mood in classes_of(graph)
+
+
+def test_nodes_that_are_added_to_a_builder_later_are_looked_at_too(checkpointer):
+    builder: Any = StateGraph(Untyped)
+    builder.add_node("one", lambda state: {})
+    builder.add_edge(START, "one")
+    assert Shape not in classes_of(builder.compile())
+    builder.add_node("two", lambda state: {"kept": Shape("late")})
+    builder.add_edge("one", "two")
+    graph = builder.compile(checkpointer=ClewSaver(checkpointer))
+    graph.invoke({}, config())
+    assert graph.with_config(tags=["x"]).get_state(config()).values["kept"] == Shape("late")
+
+
 def test_models_and_tools_are_no_data_even_if_code_names_them():
     def node(state: Untyped) -> Any:
         return {"kept": FakeListChatModel(responses=["x"])}

@@ -32,17 +32,18 @@ MAX_ITEMS: Final = 200
 """How many elements of a collection are looked at."""
 MAX_DEPTH: Final = 30
 
-_known: Final[weakref.WeakKeyDictionary[Any, tuple[type, ...]]] = weakref.WeakKeyDictionary()
+_known: Final[weakref.WeakKeyDictionary[Any, tuple[frozenset[str], tuple[type, ...]]]] = weakref.WeakKeyDictionary()
 
 
 def classes_of(graph: Pregel[Any, Any, Any, Any]) -> tuple[type, ...]:
     """The classes that `graph` names. A copy of it, with another config, names the same."""
-    origin = getattr(graph, "builder", None) or graph
-    found = _known.get(origin)
-    if found is None:
+    origin, nodes = getattr(graph, "builder", None) or graph, frozenset(graph.nodes)
+    known, found = _known.get(origin, (None, ()))
+    if known != nodes:
         search = _Search()
         search.visit(graph, 0)
-        found = _known[origin] = tuple(search.found)
+        found = tuple(search.found)
+        _known[origin] = nodes, found
     return found
 
 
@@ -61,13 +62,16 @@ class _Search:
             return
         # Kept, so that no other object gets its id.
         self._seen[id(each)] = each
-        if isinstance(each, type):
-            inside = self._of_class(each, in_schema=in_schema)
-        elif _is_hint(each):
-            inside = _of_hint(each)
-        else:
-            inside = self._inside(each)
-            in_schema = isinstance(each, (BaseChannel, StateGraph))
+        try:
+            if isinstance(each, type):
+                inside = [*self._of_class(each, in_schema=in_schema)]
+            elif _is_hint(each):
+                inside = [*_of_hint(each)]
+            else:
+                inside = [*self._inside(each)]
+                in_schema = isinstance(each, (BaseChannel, StateGraph))
+        except Exception:  # The edge to the user's objects: a proxy or a lazy attribute may raise anything.
+            return
         for following in inside:
             self.visit(following, depth + 1, in_schema=in_schema)
 
