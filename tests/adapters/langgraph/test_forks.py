@@ -152,7 +152,7 @@ def test_a_fork_of_what_is_not_there_or_into_what_is_is_refused(saver):
         with pytest.raises(clew.ConflictError):
             saver.fork(asked, target)
     graph.invoke(say("one"), config("of ana", user_id="ana"))
-    with pytest.raises(clew.ConflictError):
+    with pytest.raises(clew.PermissionDeniedError):
         saver.fork(config("of ana", user_id="bob"), "fork")
     with pytest.raises(clew.ConfigError, match="checkpoint_ns"):
         saver.fork(config(checkpoint_ns="inner", checkpoint_id="x"), "fork")

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.types import Command, Interrupt, Send
 
 from clew.adapters.langgraph import ClewSaver
 from tests.adapters.langgraph.support import asking, chat, config, say, texts
-from tests.adapters.langgraph.test_values import put
+from tests.adapters.langgraph.test_values import MINE, Color, Model, Point, put
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
 FILES = sorted(GOLDEN.glob("langgraph-*.db"))
-LAYOUT = 1
+LAYOUT = 2
 VALUES: dict[str, Any] = {
     "messages": [
         HumanMessage("hello", id="1", name="Ann"),
@@ -31,14 +32,21 @@ VALUES: dict[str, Any] = {
     "interrupt": Interrupt(value="why", id="i"),
     "plain": {"tuple": (1, 2), "none": None},
 }
+OBJECTS: dict[str, Any] = {
+    "mine": {"deep": (Point(1, 2), Color.RED, Model(name="m", colors=[Color.RED]))},
+    "path": Path("/tmp/x"),
+    "document": Document("text", metadata={"source": "x"}),
+}
+"""Those of the user's, of Python's and of LangChain's that are not messages, which layout 2 packs with Clew's codec."""
 
 
 def write(path: Path) -> None:
-    with ClewSaver(f"sqlite:///{path}") as saver:
+    with ClewSaver(f"sqlite:///{path}", allow=MINE) as saver:
         for text in ("one", "two"):
             chat(saver).invoke(say(text), config("talk", user_id="alice"))
         asking(saver).invoke({"log": ["in"]}, config("asked"))
         put(saver, VALUES, config("values", checkpoint_ns="child"))
+        put(saver, OBJECTS, config("objects", checkpoint_ns=""))
 
 
 def test_there_is_a_golden_file_of_the_current_layout():
@@ -49,7 +57,7 @@ def test_there_is_a_golden_file_of_the_current_layout():
 def test_threads_of_every_layout_are_read_and_go_on(golden, tmp_path):
     path = tmp_path / "old.db"
     shutil.copy(golden, path)
-    with ClewSaver(f"sqlite:///{path}") as saver:
+    with ClewSaver(f"sqlite:///{path}", allow=MINE) as saver:
         assert saver.checkpointer.verify().ok
         talk = config("talk", user_id="alice")
         assert texts(chat(saver).invoke(say("three"), talk)) == [
@@ -60,6 +68,10 @@ def test_threads_of_every_layout_are_read_and_go_on(golden, tmp_path):
         found = saver.get_tuple(config("values", checkpoint_ns="child"))
         assert found is not None
         assert found.checkpoint["channel_values"] == VALUES
+        if golden.stem != "langgraph-1":
+            objects = saver.get_tuple(config("objects"))
+            assert objects is not None
+            assert objects.checkpoint["channel_values"] == OBJECTS
 
 
 if __name__ == "__main__":

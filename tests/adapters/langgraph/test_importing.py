@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send
 from typer.testing import CliRunner
 
 import clew
@@ -17,8 +23,8 @@ from clew.adapters.langgraph import ClewSaver
 from clew.adapters.langgraph.importing import import_threads, open_source
 from clew.cli.app import app
 from clew.testing.servers import shared_postgres
-from tests.adapters.langgraph.support import asking, chat, config, say, texts
-from tests.adapters.langgraph.test_values import Point, put
+from tests.adapters.langgraph.support import Log, asking, chat, config, say, texts
+from tests.adapters.langgraph.test_values import Frame, Point, Reversing, put
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -103,17 +109,113 @@ def test_an_import_that_was_cut_short_goes_on_and_a_second_one_finds_nothing_new
     assert checkpointer.size() == third.known
 
 
-def test_a_class_of_the_user_s_is_named_and_not_lost(tmp_path, checkpointer):
+def spreading(saver: Any) -> Any:
+    """The graph that the files of older versions were written with: it waits before it runs a node three times."""
+    builder: Any = StateGraph(Log)
+    builder.add_node("go", lambda state: {"log": ["go"]})
+    builder.add_node("each", lambda sent: {"log": [f"each {sent['n']}"]})
+    builder.add_edge(START, "go")
+    builder.add_conditional_edges("go", lambda state: [Send("each", {"n": number}) for number in range(3)], ["each"])
+    return builder.compile(checkpointer=saver)
+
+
+OLD = sorted((Path(__file__).parent.parent.parent / "golden" / "langgraph-savers").glob("sqlite-*.db"))
+DONE = ["in", "go", "each 0", "each 1", "each 2"]
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda path: path.stem)
+def test_files_of_older_versions_come_over_and_their_graphs_go_on(checkpointer, old):
+    """`sqlite-X.db` is what LangGraph X wrote: the thread "done", and "t", in which three tasks are to be sent."""
+    before = old.read_bytes()
+    with open_source(f"sqlite:///{old}") as opened:
+        assert import_threads(opened, ClewSaver(checkpointer)).checkpoints == 7
+    assert old.read_bytes() == before, "it is only read"
+    graph = spreading(ClewSaver(checkpointer))
+    assert graph.get_state(config("done")).values["log"] == DONE
+    assert graph.get_state(config()).next == ("each", "each", "each")
+    assert graph.invoke(None, config())["log"] == DONE
+
+
+def test_a_store_of_postgres_that_was_never_migrated_comes_over(checkpointer):
+    """langgraph-checkpoint-postgres 1.0.9 has no `task_path`; its saver of today can't read such tables."""
+    url = shared_postgres()
+    with PostgresSaver.from_conn_string(url) as opened:
+        theirs: Any = opened
+        theirs.setup()
+        try:
+            asking(theirs).invoke({"log": ["in"]}, config())
+            expected = everything(theirs, "t")
+            theirs.conn.execute("ALTER TABLE checkpoint_writes DROP COLUMN task_path")
+            theirs.conn.execute("DELETE FROM checkpoint_migrations WHERE v > 4")
+            with open_source(url) as source:
+                import_threads(source, ClewSaver(checkpointer))
+            columns = "SELECT 1 FROM information_schema.columns WHERE column_name = 'task_path'"
+            assert theirs.conn.execute(columns).fetchone() is None, "it is only read"
+        finally:
+            theirs.conn.execute("DROP TABLE checkpoints, checkpoint_blobs, checkpoint_writes, checkpoint_migrations")
+    saver = ClewSaver(checkpointer)
+    assert everything(saver, "t") == expected
+    assert asking(saver).invoke(Command(resume="yes"), config())["log"] == ["in", "they said yes"]
+
+
+@pytest.mark.parametrize(
+    ("serde", "kind"),
+    [
+        (JsonPlusSerializer(pickle_fallback=True), "pickle"),
+        (EncryptedSerializer(cast(Any, Reversing()), JsonPlusSerializer()), "msgpack+reversing"),
+    ],
+    ids=["pickled", "encrypted"],
+)
+def test_what_another_serializer_wrote_is_told_in_one_line_and_comes_over_with_it(tmp_path, checkpointer, serde, kind):
+    path = tmp_path / "theirs.db"
+    value: Any = Frame(1) if kind == "pickle" else "secret"
+    with closing(sqlite3.connect(path)) as connection:
+        put(SqliteSaver(connection, serde=serde), {"x": value})
+    url = f"sqlite:///{path}"
+    ran = CliRunner().invoke(app, ["--url", f"sqlite:///{tmp_path}/ours.db", "import", "langgraph", "--from", url])
+    assert ran.exit_code == 1
+    assert isinstance(ran.exception, SystemExit), "no traceback"
+    said = " ".join(ran.output.split())
+    assert f"is stored as '{kind}'" in said
+    assert "open_source(url, serde=…)" in said
+    saver = ClewSaver(checkpointer, serde=serde)
+    with open_source(url, serde=serde) as opened:
+        import_threads(opened, saver)
+    found = saver.get_tuple(config())
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"x": value}
+
+
+def test_the_json_of_langgraph_s_first_versions_comes_over(tmp_path, checkpointer):
+    message = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"]}
+    checkpoint = {"v": 1, "id": "1ef00000-0000-6000-8000-000000000000", "ts": "2024-06-01T00:00:00+00:00"}
+    checkpoint |= {"channel_versions": {"messages": 1}, "versions_seen": {}, "pending_sends": []}
+    values = {"messages": [{**message, "kwargs": {"content": "hello", "type": "human", "id": "1"}}]}
+    data = json.dumps({**checkpoint, "channel_values": values}).encode()
     path = tmp_path / "theirs.db"
     with closing(sqlite3.connect(path)) as connection:
-        put(SqliteSaver(connection), {"point": Point(1, 2)})
-    url = f"sqlite:///{path}"
+        SqliteSaver(connection).setup()
+        row = ("t", "", checkpoint["id"], None, "json", data, b'{"source": "loop", "step": 1}')
+        connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        connection.commit()
+    saver = ClewSaver(checkpointer)
+    with open_source(f"sqlite:///{path}") as opened:
+        import_threads(opened, saver)
+    found = saver.get_tuple(config())
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"messages": [HumanMessage("hello", id="1")]}
+
+
+@pytest.mark.parametrize("allow", [[], [Point]])
+def test_a_class_of_the_user_s_comes_over_whether_or_not_it_is_allowed(tmp_path, checkpointer, allow):
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path)) as connection:
+        put(SqliteSaver(connection), {"point": Point(1, 2), "deep": {"points": [Point(3, 4)]}})
+    with open_source(f"sqlite:///{path}", allow=allow) as opened:
+        import_threads(opened, ClewSaver(checkpointer, allow=allow))
     saver: Any = ClewSaver(checkpointer, allow=[Point])
-    with open_source(url) as opened, pytest.raises(clew.ConfigError, match=f"--allow {Point.__module__}:Point"):
-        import_threads(opened, saver)
-    with open_source(url, allow=[Point]) as opened:
-        import_threads(opened, saver)
-    assert saver.get_tuple(config()).checkpoint["channel_values"] == {"point": Point(1, 2)}
+    expected = {"point": Point(1, 2), "deep": {"points": [Point(3, 4)]}}
+    assert saver.get_tuple(config()).checkpoint["channel_values"] == expected
 
 
 def test_the_command_imports_and_says_how_much(filled, tmp_path):

@@ -316,8 +316,9 @@ def test_a_state_that_is_kept_answers_only_to_its_owner(checkpointer):
     saver = ClewSaver(checkpointer)
     chat(saver).invoke(say("a"), config(user_id="ana"))
     assert saver.get_tuple(config(user_id="ana")) is not None
-    assert saver.get_tuple(config(user_id="bob")) is None
-    assert saver.get_tuple(config()) is None
+    for others in (config(user_id="bob"), config()):
+        with pytest.raises(clew.PermissionDeniedError):
+            saver.get_tuple(others)
 
 
 def test_messages_that_a_node_changes_in_place_are_saved_as_they_are(checkpointer):

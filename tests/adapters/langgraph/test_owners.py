@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import pickle
 from typing import Annotated, Any, TypedDict
 from uuid import UUID
@@ -150,8 +151,9 @@ def test_an_id_that_knows_its_owner_is_text_like_any_other(saver):
     for again in (pickle.loads(pickle.dumps(thread_id)), copy.deepcopy(thread_id), str(thread_id)):
         assert texts(graph.get_state(config(again)).values) == ["one", "answer to one"]
     # Whoever says another name is taken at his word, and plain text knows nobody.
-    assert graph.get_state(config(thread_id, user_id="bob")).values == {}
-    assert graph.get_state(config("".join(thread_id))).values == {}
+    for other in (config(thread_id, user_id="bob"), config("".join(thread_id))):
+        with pytest.raises(clew.PermissionDeniedError):
+            graph.get_state(other)
     assert saver.checkpointer.get_state({"thread_id": thread_id, "user_id": "ana"}) is not None
 
 
@@ -180,6 +182,49 @@ def test_who_is_refused_is_told_where_the_owner_s_name_comes_from(checkpointer, 
     assert refused.value.thread_id == "t"
     with pytest.raises(clew.PermissionDeniedError, match="owner_key"):
         saver.put_writes(config(checkpoint_id="1f000000-0000-6000-8000-000000000000"), [("a", 1)], "task")
+
+
+@pytest.mark.parametrize("others", [config(), config(user_id="bob")], ids=["nobody", "bob"])
+@pytest.mark.parametrize("key", ["user_id", None])
+def test_a_thread_of_somebody_else_s_does_not_look_empty_to_whoever_reads_it(checkpointer, key, others):
+    chat(ClewSaver(checkpointer)).invoke(say("one"), MINE)
+    saver = ClewSaver(checkpointer, owner_key=key)
+    graph, ran = chat(saver), list[Any]()
+    child = config(checkpoint_ns="child", **others["configurable"])
+    old = config(checkpoint_id="1f000000-0000-6000-8000-000000000000", **others["configurable"])
+    reads: list[Any] = [
+        saver.get_tuple,
+        lambda asked: asyncio.run(saver.aget_tuple(asked)),
+        lambda asked: list(saver.list(asked, filter={"source": "none"}, limit=1)),
+        lambda asked: saver.get_delta_channel_history(config=asked, channels=["messages"]),
+        lambda asked: saver.fork(asked, "mine"),
+    ]
+    for asked, read in itertools.product((others, child, old), reads):
+        with pytest.raises(clew.PermissionDeniedError, match="owner_key"):
+            read(asked)
+    for asked, read in itertools.product(
+        (others, old), (graph.get_state, lambda it: list(graph.get_state_history(it)))
+    ):
+        with pytest.raises(clew.PermissionDeniedError, match="owner_key"):
+            read(asked)
+    graph.get_state(config("nobody's"))
+    builder: Any = StateGraph(Count)
+    builder.add_node("run", ran.append).add_edge(START, "run")
+    with pytest.raises(clew.PermissionDeniedError, match="owner_key"):
+        builder.compile(checkpointer=saver).invoke({"x": 1}, others)
+    assert ran == [], "it is told before anything is done"
+    assert checkpointer.list_threads({"user_id": "bob"}) == []
+
+
+def test_a_thread_of_nobody_s_is_read_by_everybody_and_so_is_one_that_is_not_there(saver):
+    graph = chat(saver)
+    graph.invoke(say("one"), config())
+    for user in ({}, {"user_id": "bob"}, {"user_id": clew.ANY_USER}):
+        assert graph.get_state(config("new", **user)).values == {}
+        assert list(saver.list(config("new", **user))) == []
+    graph.invoke(say("one"), config("hers", user_id="ana"))
+    assert texts(graph.get_state(config("hers", user_id=clew.ANY_USER)).values) == ["one", "answer to one"]
+    assert list(saver.list(config("hers", user_id="ana"), filter={"source": "none"})) == []
 
 
 def test_an_owner_key_that_can_t_be_one_is_refused(checkpointer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
@@ -222,3 +223,19 @@ def test_delta_channels_are_rebuilt_pruned_and_copied(store, durability):
         assert [each.content for each in again.get_state(config(thread)).values["log"]] == said
         again.invoke({"log": [HumanMessage("more", id="m")]}, config(thread))
         assert len(again.get_state(config(thread)).values["log"]) == 20
+
+
+def test_setup_may_be_awaited_as_with_langgraph_s_async_savers(store):
+    """Those have an async `setup`, and their docs say `await saver.setup()`."""
+
+    async def main() -> None:
+        saver = ClewSaver(store.open())
+        await saver.setup()
+        saver.setup()
+        assert await saver.aget_tuple(config()) is None
+        await saver.checkpointer.arelease()
+
+    asyncio.run(main())
+    saver = ClewSaver(store.open())
+    saver.setup()
+    assert saver.get_tuple(config()) is None

@@ -145,8 +145,9 @@ def test_the_user_of_the_config_owns_the_thread(checkpointer):
     graph = chat(ClewSaver(checkpointer))
     graph.invoke(say("one"), config(user_id="alice"))
     assert [each.user_id for each in checkpointer.list_threads({"user_id": "alice"})] == ["alice"]
-    assert graph.get_state(config(user_id="bob")).values == {}
-    assert graph.get_state(config()).values == {}
+    for others in (config(user_id="bob"), config()):
+        with pytest.raises(clew.PermissionDeniedError):
+            graph.get_state(others)
     with pytest.raises(clew.PermissionDeniedError):
         graph.invoke(say("mine now"), config(user_id="bob"))
     assert texts(graph.get_state(config(user_id="alice")).values) == ["one", "answer to one"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import operator
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 from uuid import UUID
 
 import ormsgpack
@@ -19,14 +20,16 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.types import Interrupt, Send
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph.values import Serialized
+from clew.adapters.langgraph.serializing import Serialized, Stranger
 from clew.ids import new_id
 from tests.adapters.langgraph.support import chat, config, delta_graph, say
 
@@ -78,6 +81,17 @@ USERS: dict[str, Any] = {
 }
 
 
+class Reversing:
+    """A cipher."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        return "reversing", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        assert ciphername == "reversing"
+        return ciphertext[::-1]
+
+
 def put(saver: BaseCheckpointSaver[Any], values: dict[str, Any], parent: Any = None, number: int = 1) -> Any:
     versions: Any = dict.fromkeys(values, number)
     checkpoint: Any = {
@@ -113,22 +127,50 @@ def test_what_the_user_allows_comes_back_as_it_was(checkpointer, name):
     assert get(saver)[name] == USERS[name]
 
 
-def test_what_nobody_allowed_comes_back_as_plain_data(checkpointer):
-    put(ClewSaver(checkpointer, allow=MINE), {"model": USERS["model"], "point": Point(1, 2), "color": Color.RED})
-    assert get(ClewSaver(checkpointer)) == {
-        "model": {"name": "m", "colors": ["red"]},
-        "point": {"x": 1, "y": 2},
-        "color": "red",
-    }
+@pytest.mark.parametrize("name", USERS)
+def test_what_nobody_named_or_allowed_is_refused_with_the_way_to_allow_it(saver, name):
+    with pytest.raises(clew.UnsupportedTypeError, match=r"ClewSaver\(…, allow=\[(Model|Point|Color)\]\)"):
+        put(saver, {name: USERS[name]})
+    assert saver.checkpointer.get_thread("t") is None
+
+
+def test_a_class_that_this_saver_does_not_know_comes_back_as_a_record_and_is_saved_as_it_was(checkpointer):
+    put(ClewSaver(checkpointer, allow=MINE), USERS)
+    stranger = ClewSaver(checkpointer)
+    found = stranger.get_tuple(config())
+    assert found is not None
+    point = found.checkpoint["channel_values"]["point"]
+    assert isinstance(point, Stranger)
+    assert point.type_name == f"{__name__}:Point"
+    assert dict(point) == {"x": 1, "y": 2}
+    put(stranger, {**found.checkpoint["channel_values"], "more": 1}, found.config, 2)
+    assert get(ClewSaver(checkpointer, allow=MINE)) == {**USERS, "more": 1}
+
+
+def test_what_older_versions_saved_in_langgraph_s_format_comes_back_as_it_was(checkpointer):
+    """Those passed all that is not plain to LangGraph's serializer."""
+    old = JsonPlusSerializer()
+    values = {**USERS, **{name: OWN[name] for name in ("path", "documents", "sends", "interrupt")}}
+    put(ClewSaver(checkpointer), {"x": 1})
+    checkpointer.update_state("t", set={name: Serialized(*old.dumps_typed(value)) for name, value in values.items()})
+    assert {**get(ClewSaver(checkpointer, allow=MINE)), "x": 1} == {**values, "x": 1}
+    stranger = ClewSaver(checkpointer)
+    found = stranger.get_tuple(config())
+    assert found is not None
+    model = found.checkpoint["channel_values"]["model"]
+    assert isinstance(model, Stranger)
+    assert model["name"] == "m"
+    put(stranger, {**found.checkpoint["channel_values"], "more": 1}, found.config, 2)
+    assert get(ClewSaver(checkpointer, allow=MINE))["model"] == USERS["model"]
 
 
 def test_a_graph_that_knows_its_types_may_allow_them(checkpointer):
     saver = ClewSaver(checkpointer)
-    put(saver, {"point": Point(1, 2)})
     clone = saver.with_allowlist([(Point.__module__, "Point")])
     assert isinstance(clone, ClewSaver)
+    put(clone, {"point": Point(1, 2)})
     assert get(clone)["point"] == Point(1, 2)
-    assert get(saver)["point"] == {"x": 1, "y": 2}
+    assert isinstance(get(saver)["point"], Stranger)
 
 
 def test_data_that_names_a_function_does_not_call_it(saver, tmp_path):
@@ -136,7 +178,7 @@ def test_data_that_names_a_function_does_not_call_it(saver, tmp_path):
     evil = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, named))
     put(saver, {"x": 1})
     saver.checkpointer.update_state("t", set={"x": Serialized("msgpack", evil)})
-    assert get(saver)["x"] == str(tmp_path / "made")
+    assert get(saver)["x"]["value"] == str(tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 
@@ -148,6 +190,66 @@ def test_formats_that_are_never_written_are_not_read(saver, kind):
         get(saver)
 
 
+class Frame:
+    """Something that only pickle can save, as a table of pandas is."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Frame) and other.rows == self.rows
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class WithPickle(JsonPlusSerializer):
+    """A serializer of the user's that is one of LangGraph's, with a format of its own."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        return "mine", pickle.dumps(obj)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        return pickle.loads(data[1]) if data[0] == "mine" else super().loads_typed(data)
+
+
+@pytest.mark.parametrize(
+    "serde",
+    [
+        JsonPlusSerializer(pickle_fallback=True),
+        EncryptedSerializer(cast(Any, Reversing()), JsonPlusSerializer(pickle_fallback=True)),
+        WithPickle(),
+        pickle,
+    ],
+    ids=["fallback", "encrypted", "subclass", "module"],
+)
+def test_what_a_serializer_of_the_user_s_wrote_is_read_with_it(checkpointer, serde):
+    class State(TypedDict, total=False):
+        frame: Any
+        turn: int
+
+    def graph() -> Any:
+        builder: Any = StateGraph(State)
+        builder.add_node("node", lambda state: {"frame": Frame(state["frame"].rows + 1)})
+        builder.add_edge(START, "node")
+        return builder.compile(checkpointer=ClewSaver(checkpointer, serde=serde, messages=None))
+
+    graph().invoke({"frame": Frame(1)}, config())
+    assert graph().invoke({"turn": 2}, config())["frame"] == Frame(3)
+    assert len(list(graph().get_state_history(config()))) == 6
+
+
+def test_what_another_serializer_wrote_is_not_read_and_the_error_says_what_to_pass(checkpointer):
+    put(ClewSaver(checkpointer, serde=JsonPlusSerializer(pickle_fallback=True)), {"frame": Frame(1)})
+    for saver in (ClewSaver(checkpointer), ClewSaver(checkpointer, serde=JsonPlusSerializer())):
+        with pytest.raises(clew.CorruptRecordError, match="serde="):
+            get(saver)
+
+
+def test_what_is_no_serializer_is_refused_when_the_saver_is_made():
+    with pytest.raises(clew.ConfigError, match="dumps_typed"):
+        ClewSaver("memory://", serde=cast(Any, 5))
+
+
 def test_what_can_t_be_saved_is_refused_by_name_before_anything_is_written(saver):
     with pytest.raises(clew.UnsupportedTypeError, match="tools\\[1\\]"):
         put(saver, {"tools": ["fine", lambda: None]})
@@ -156,11 +258,34 @@ def test_what_can_t_be_saved_is_refused_by_name_before_anything_is_written(saver
 
 def test_unknown_metadata_is_kept(saver):
     checkpoint: Any = {"id": "1f000000-0000-6000-8000-000000000000", "channel_values": {}, "channel_versions": {}}
-    told: Any = {"source": "loop", "step": 3, "mine": {"deep": [1, (2,)]}, "flag": True}
+    told: Any = {"source": "loop", "step": 3, "mine": {"deep": [1, [2]]}, "flag": True}
     saver.put(config(checkpoint_ns="", color="red"), {**checkpoint, "ts": "", "v": 4, "versions_seen": {}}, told, {})
     found = saver.get_tuple(config())
     assert found.metadata == {**told, "color": "red", "parents": {}}
-    assert saver.checkpointer.list_checkpoints("t", where={"mine": {"deep": [1, (2,)]}, "color": "red"})
+    assert saver.checkpointer.list_checkpoints("t", where={"mine": {"deep": [1, [2]]}, "color": "red"})
+
+
+def test_tuples_in_metadata_are_lists_as_they_are_in_langgraph_s_own_savers(saver):
+    checkpoint: Any = {"v": 4, "id": "1f000000-0000-6000-8000-000000000000", "ts": "", "versions_seen": {}}
+    checkpoint |= {"channel_values": {}, "channel_versions": {}}
+    told: Any = {"source": "loop", "step": 1, "parents": {}, "counts": {"a": (1, (2, {"b": ()}))}}
+
+    def put_and_found(saver: BaseCheckpointSaver[Any]) -> Any:
+        saver.put(config(checkpoint_ns=""), checkpoint, told, {})
+        found: Any = saver.get_tuple(config())
+        return found.metadata
+
+    assert put_and_found(saver) == put_and_found(InMemorySaver())
+    for counts in ({"a": (1, (2, {"b": ()}))}, {"a": [1, [2, {"b": []}]]}):
+        assert len(list(saver.list(config(), filter={"counts": counts}))) == 1
+
+
+def test_tuples_in_metadata_of_older_versions_are_lists_too(saver):
+    put(saver, {"x": 1})
+    saver.checkpointer.put_checkpoint("t", saver.checkpointer.get_state("t"), metadata={"source": "loop", "at": (1, 2)})
+    found = saver.get_tuple(config())
+    assert found is not None
+    assert found.metadata["at"] == [1, 2]
 
 
 def test_a_channel_may_be_called_like_clew_s_own_field(saver):
@@ -241,10 +366,10 @@ def test_metadata_that_went_through_a_serializer_is_read_and_pruned_by(checkpoin
     assert [each.content for each in delta_graph(fresh).get_state(config()).values["log"]] == expected
 
 
-def test_what_comes_back_as_plain_data_is_told_once_with_the_way_to_allow_it(checkpointer, caplog):
+def test_what_comes_back_as_a_record_is_told_once_with_the_way_to_allow_it(checkpointer, caplog):
     name = f"Unheard{new_id()}"
     unheard: Any = make_dataclass(name, ["x"], namespace={"__module__": __name__})
-    put(ClewSaver(checkpointer), {"a": unheard(1), "b": unheard(2)})
+    put(ClewSaver(checkpointer, allow=[unheard]), {"a": unheard(1), "b": unheard(2)})
     with caplog.at_level("WARNING", "clew"):
         get(ClewSaver(checkpointer))
         get(ClewSaver(checkpointer))

@@ -22,12 +22,15 @@ class Deltas(Removing):
     ) -> Mapping[str, DeltaChannelHistory]:
         """For each channel what was written to it since its last stored value, up to the checkpoint that `config` names.
 
-        Raises CorruptRecordError if some of that is not there any more.
+        Raises CorruptRecordError if some of that is not there any more, and PermissionDeniedError if the thread is somebody
+        else's.
         """
         histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         waiting = set(channels)
         source = await self._named(config)
         found = await self.checkpointer.aget_checkpoint(source) if waiting else None
+        if found is None:
+            await self._check_owner(source)
         while found is not None and waiting:
             source, parent = await self._parent(source, found, waiting)
             if parent is None:

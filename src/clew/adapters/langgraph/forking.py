@@ -85,9 +85,10 @@ class Forking(Deltas):
         It is a copy: all namespaces (subgraphs that wait, sub-agents with memory), ancestors, pending writes and messages, up
         to the head, or up to the config's `checkpoint_id`. If the graph went on from there, the fork begins as the checkpoint
         was when it was saved, as going back to it by its id does. Raises ConflictError if there is no such thread or
-        checkpoint, or if `thread_id` is taken.
+        checkpoint, or if `thread_id` is taken, and PermissionDeniedError if the thread is somebody else's.
         """
         source = await self._named(config)
+        await self._check_owner(source)
         checkpoint_id = source.pop("checkpoint_id")
         if checkpoint_id is not None and source["checkpoint_ns"]:
             raise ConfigError(

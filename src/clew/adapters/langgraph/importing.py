@@ -17,14 +17,15 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from clew.adapters.langgraph.messages import moment_of
 from clew.adapters.langgraph.saver import ClewSaver
+from clew.adapters.langgraph.serializing import GraphSerializer
 from clew.adapters.langgraph.values import Allowed, strict_serializer
 from clew.clock import SYSTEM_CLOCK
-from clew.errors import ConfigError, MissingExtraError, StorageError
+from clew.errors import ConfigError, CorruptRecordError, MissingExtraError, StorageError
 from clew.model.config import ANY_USER
 from clew.model.reports import Progress
 
@@ -49,6 +50,21 @@ class Imported:
     threads: int
     checkpoints: int
     known: int
+
+
+_ADVICE: Final = (
+    "if you trust the source (pickle runs code), import it in Python with the serializer that wrote it: "
+    "clew.adapters.langgraph.importing.open_source(url, serde=…)"
+)
+
+
+class _SourceSerializer(GraphSerializer):
+    """A serializer that reads the JSON of LangGraph's first versions too. It revives types of LangChain's and LangGraph's."""
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        if data[0] == "json":
+            return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
+        return super().loads_typed(data)
 
 
 class PastClock:
@@ -82,8 +98,8 @@ def import_threads(
     """Put every checkpoint of `source` that `saver` does not have into it, with its pending writes.
 
     A thread belongs to whom the metadata of its oldest checkpoint names under the saver's `owner_key`, if it names
-    somebody. `clock` is the checkpointer's, if times are to be those of the source. Raises ConfigError for a class that
-    would come back as plain data: allow it.
+    somebody. `clock` is the checkpointer's, if times are to be those of the source. Objects of classes that are not
+    allowed are brought over as LangGraph wrote them.
     """
     threads: dict[str, list[Place]] = defaultdict(list)
     for place in source.places():
@@ -150,27 +166,25 @@ def _writes(found: CheckpointTuple, keys: list[tuple[str, str, int]]) -> list[tu
 
 
 def _load(source: Source, place: Place) -> CheckpointTuple | None:
-    blocked: list[SerdeEvent] = []
-    forget = register_serde_event_listener(blocked.append)
     try:
-        found = source.load(place)
-    finally:
-        forget()
-    if blocked:
-        names = sorted({f"{each['module']}:{each['name']}" for each in blocked})
-        raise ConfigError(
-            f"checkpoint {place[2]} of thread {place[0]!r} holds {', '.join(names)}, which would come over as plain data; "
-            f"if you trust the source, allow it: {' '.join(f'--allow {name}' for name in names)}",
+        return source.load(place)
+    except CorruptRecordError as error:
+        kind = error.facts.get("kind")
+        raise StorageError(
+            f"checkpoint {place[2]} of thread {place[0]!r} can't be read: "
+            + (f"{error}" if kind is None else f"it is stored as {kind!r:.40}; {_ADVICE}"),
             thread_id=place[0],
-            blocked=names,
-        )
-    return found
+            checkpoint_id=place[2],
+        ) from error
 
 
 @contextmanager
-def open_source(url: str, *, allow: Allowed = ()) -> Iterator[Source]:
-    """LangGraph's store at `url`: `sqlite:///path.db` or `postgresql://…`. It is only read."""
-    serde = strict_serializer(allow)
+def open_source(url: str, *, allow: Allowed = (), serde: SerializerProtocol | None = None) -> Iterator[Source]:
+    """LangGraph's store at `url`: `sqlite:///path.db` or `postgresql://…`. It is only read.
+
+    `serde` is the serializer that wrote it, if that was not LangGraph's default.
+    """
+    serde = serde or _SourceSerializer(strict_serializer(allow).classes, tell=lambda _: None)
     scheme = urlsplit(url).scheme
     if scheme in ("postgres", "postgresql"):
         with _postgres(url, serde) as source:
@@ -203,7 +217,7 @@ class _Tables:
 
 
 @contextmanager
-def _sqlite(path: Path, serde: JsonPlusSerializer) -> Iterator[Source]:
+def _sqlite(path: Path, serde: SerializerProtocol) -> Iterator[Source]:
     try:
         from langgraph.checkpoint.sqlite import SqliteSaver
     except ModuleNotFoundError as error:
@@ -217,7 +231,9 @@ def _sqlite(path: Path, serde: JsonPlusSerializer) -> Iterator[Source]:
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         ) as opened:
             saver = SqliteSaver(opened, serde=serde)
-            saver.setup()
+            # Its setup would write: the tables are there, but maybe without a column that came later.
+            saver.is_setup = True
+            saver._has_task_path = any(row[1] == "task_path" for row in opened.execute("PRAGMA table_info(writes)"))
             sql = _LITE if saver._has_task_path else {**_LITE, "writes": _LITE["writes"].replace("task_path", "''")}
             yield _Tables(saver, sql, lambda statement, values: opened.execute(statement, values).fetchall())
     except sqlite3.Error as error:
@@ -225,7 +241,7 @@ def _sqlite(path: Path, serde: JsonPlusSerializer) -> Iterator[Source]:
 
 
 @contextmanager
-def _postgres(url: str, serde: JsonPlusSerializer) -> Iterator[Source]:
+def _postgres(url: str, serde: SerializerProtocol) -> Iterator[Source]:
     try:
         import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
@@ -237,11 +253,31 @@ def _postgres(url: str, serde: JsonPlusSerializer) -> Iterator[Source]:
     try:
         with PostgresSaver.from_conn_string(url) as saver:
             saver.serde = serde
-            opened = saver.conn
+            opened: Any = saver.conn
+            sql = _POSTGRES
+            if not _has_paths(opened):
+                # Tables of langgraph-checkpoint-postgres 1.0 and early 2.0, which nobody has migrated since.
+                sql = {**sql, "writes": sql["writes"].replace("task_path", "''")}
+                for name in ("SELECT_SQL", "SELECT_PENDING_SENDS_SQL"):
+                    statement = getattr(saver, name)
+                    setattr(
+                        saver,
+                        name,
+                        statement.replace("cw.task_path", "''").replace("order by task_path, ", "order by "),
+                    )
 
             def rows(statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
-                return [tuple(row.values()) for row in opened.execute(statement, values).fetchall()]  # type: ignore[union-attr]
+                return [tuple(row.values()) for row in opened.execute(statement, values).fetchall()]
 
-            yield _Tables(saver, _POSTGRES, rows)
+            yield _Tables(saver, sql, rows)
     except psycopg.Error as error:
         raise StorageError(f"{urlsplit(url).hostname}: can't be read as LangGraph's: {error}") from error
+
+
+def _has_paths(opened: Any) -> bool:
+    """Whether LangGraph's table of writes has the column that came with its tenth migration."""
+    found = opened.execute(
+        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') AND attname = 'task_path' "
+        "AND NOT attisdropped"
+    )
+    return found.fetchone() is not None

@@ -9,16 +9,21 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.ids import outer_id
-from clew.adapters.langgraph.values import loaded
+from clew.adapters.langgraph.values import listed, loaded, stored
 from clew.model.checkpoint import Checkpoint
 
+SENDS: Final = "pending_sends"
 BOOK: Final = "__langgraph__"
 """The field that holds what LangGraph notes beside the channels: versions, what each node has seen."""
 
 
-def book_of(checkpoint: GraphCheckpoint) -> dict[str, Any]:
-    """What is noted of a checkpoint. Its id is the stored checkpoint's own."""
-    return {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
+def book_of(checkpoint: GraphCheckpoint, serde: SerializerProtocol) -> dict[str, Any]:
+    """What is noted of a checkpoint. Its id is the stored checkpoint's own.
+
+    All of it is plain, but for what graphs before LangGraph 0.5 were to send next (`pending_sends`).
+    """
+    noted = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
+    return {name: stored(value, serde, name) if name == SENDS else value for name, value in noted.items()}
 
 
 def is_layout(state: Any) -> bool:
@@ -54,11 +59,14 @@ def graph_checkpoint(found: Checkpoint, serde: SerializerProtocol) -> Any:
             "versions_seen": {},
             "updated_channels": None,
         }
+    if SENDS in book:
+        book = {**book, SENDS: loaded(book[SENDS], serde)}
     return {**book, "id": outer_id(found.checkpoint_id), "channel_values": values}
 
 
 def graph_metadata(found: Checkpoint, serde: SerializerProtocol) -> Any:
     """The metadata as LangGraph knows it."""
-    told = {name: loaded(value, serde) for name, value in found.metadata.metadata.items()}
+    # Older versions kept tuples.
+    told = {name: listed(loaded(value, serde)) for name, value in found.metadata.metadata.items()}
     # One saved without LangGraph lacks what it always expects.
     return {"source": "update", "step": found.metadata.step or 0, "parents": {}, **told}

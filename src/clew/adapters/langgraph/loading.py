@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -15,7 +15,7 @@ from clew.adapters.langgraph.addresses import of_everybody
 from clew.adapters.langgraph.ids import sort_key, sort_key_of
 from clew.adapters.langgraph.layout import graph_checkpoint, graph_metadata
 from clew.adapters.langgraph.naming import Naming
-from clew.adapters.langgraph.values import loaded
+from clew.adapters.langgraph.values import listed, loaded
 from clew.checkpointer.finding import Namespaces
 from clew.model.checkpoint import Checkpoint
 from clew.model.config import ANY_USER
@@ -23,6 +23,8 @@ from clew.model.thread import ThreadInfo
 
 WRITE: Final = "write:"
 """Begins the keys of the attachments that are pending writes."""
+FIRST: Final = "langgraph:first"
+"""The key of the attachment that marks a checkpoint whose parent was pruned."""
 PAGE: Final = 20
 """How many checkpoints are read at a time for a list."""
 
@@ -39,14 +41,18 @@ class Loading(Naming):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, newest first: of the thread and namespace that `config` names, of all its namespaces, or of all
-        threads. Nothing is held while the caller pauses."""
+        threads. Nothing is held while the caller pauses. Raises PermissionDeniedError if the thread is somebody else's."""
         if config is None:
             async for found, thread in self._newest(filter, before, limit):
                 yield await self._tuple(found, of_everybody(thread.thread_id), thread.user_id)
             return
         source = await self._named(config)
+        nothing = True
         async for found in self._history(config, source, filter, before, limit):
+            nothing = False
             yield await self._tuple(found, source, self._addresses.owner_of(config))
+        if nothing:
+            await self._check_owner(source)
 
     async def _newest(
         self, filter: dict[str, Any] | None, before: RunnableConfig | None, limit: int | None
@@ -89,10 +95,10 @@ class Loading(Naming):
             else:
                 # One that is not there (any more) can still be compared with: ids grow with time.
                 older_than = sort_key(before_id)
-        wanted = source.get("checkpoint_id")
+        wanted, where = source.get("checkpoint_id"), None if filter is None else listed(filter)
         while limit is None or limit > 0:
             size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
-            page = await self.checkpointer.aget_history(source, size, before=mark, where=filter, namespaces=namespaces)
+            page = await self.checkpointer.aget_history(source, size, before=mark, where=where, namespaces=namespaces)
             for found in page:
                 if older_than is not None and sort_key_of(found.checkpoint_id, found.metadata.timestamp) >= older_than:
                     continue
@@ -116,23 +122,27 @@ class Loading(Naming):
         """The checkpoint as LangGraph knows it; what is `marked` is in its config."""
         described = found.metadata
         thread_id, namespace = described.thread_id, described.namespace
-        writes = await self._writes({**source, "checkpoint_id": found.checkpoint_id, "checkpoint_ns": namespace})
+        here = {**source, "checkpoint_id": found.checkpoint_id, "checkpoint_ns": namespace}
+        attached = await self.checkpointer.alist_attachments(here)
         return CheckpointTuple(
             config=self._addresses.runnable_config(thread_id, namespace, found.checkpoint_id, owner=owner, **marked),
             checkpoint=graph_checkpoint(found, self.serde),
             metadata=graph_metadata(found, self.serde),
             parent_config=(
                 self._addresses.runnable_config(thread_id, namespace, described.parent_id, owner=owner)
-                if described.parent_id is not None
+                if described.parent_id is not None and FIRST not in attached
                 else None
             ),
-            pending_writes=writes,
+            pending_writes=self._writes_in(attached),
         )
 
     async def _writes(self, config: dict[str, Any]) -> list[PendingWrite]:
         """The pending writes of a checkpoint, in the order in which a step applies them."""
+        return self._writes_in(await self.checkpointer.alist_attachments(config))
+
+    def _writes_in(self, attached: Mapping[str, Any]) -> list[PendingWrite]:
         found: list[tuple[tuple[str, str, int], PendingWrite]] = []
-        for key, data in (await self.checkpointer.alist_attachments(config)).items():
+        for key, data in attached.items():
             if key.startswith(WRITE):
                 index, _, task_id = key.removeprefix(WRITE).partition(":")
                 path, channel, value = data

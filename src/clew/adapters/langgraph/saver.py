@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump
+from clew.adapters.langgraph.graphs import classes_of, tell_savers_of_graphs
 from clew.adapters.langgraph.keeping import Change, Kept, changed
 from clew.adapters.langgraph.layout import (
     BOOK,
@@ -29,6 +30,7 @@ from clew.adapters.langgraph.layout import (
 )
 from clew.adapters.langgraph.loading import WRITE
 from clew.adapters.langgraph.recording import Recording
+from clew.adapters.langgraph.serializing import GraphSerializer
 from clew.adapters.langgraph.values import Allowed, stored, stored_metadata, strict_serializer
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.saving import NOT_LOADED
@@ -49,8 +51,9 @@ class ClewSaver(Recording):
     thread, owned by `configurable["user_id"]` if there is one.
 
     - `owner_key`: the configurable that names the owner; `None` if none does, and threads belong to nobody.
-    - `allow`: classes (or pairs of module and name) that values may come back as, beside LangGraph's and LangChain's own.
-      Others come back as their plain data: what is stored never names code to import.
+    - `allow`: classes (or pairs of module and name) that values may have, beside LangGraph's and LangChain's own data types
+      and those that the graph names in its schema, context, response format and nodes. Others are refused when they are
+      saved, with UnsupportedTypeError: what is stored never names code to import.
     - `messages`: the channel whose messages go into the conversation record too, with the same commit; `None` for none.
     - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps both, as LangGraph's own savers
       do; "reject" raises ConflictError in the one that comes later. Going back to a checkpoint by its id always branches.
@@ -69,10 +72,15 @@ class ClewSaver(Recording):
     ) -> None:
         if on_conflict not in ("branch", "reject"):
             raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        if serde is not None and not (hasattr(serde, "dumps_typed") or hasattr(serde, "dumps")):
+            raise ConfigError(
+                f"serde must be a serializer of LangGraph's kind, with dumps_typed and loads_typed; got {serde!r:.60}"
+            )
         super().__init__(checkpointer, serde=serde or strict_serializer(allow), owner_key=owner_key, messages=messages)
         self._on_conflict: OnConflict = on_conflict
         self._memory = Memory()
         self._packer = Packer(self.checkpointer._codec.registry)
+        tell_savers_of_graphs(_tell)
 
     # --- Saving
 
@@ -103,13 +111,13 @@ class ClewSaver(Recording):
         known = self._memory.get(key, parent_id)
         found = changes(known, values, new_versions, self._stored)
         doubtful = found.surprising
-        change = self._change(found, book_of(checkpoint), known)
+        change = self._change(found, book_of(checkpoint, self.serde), known)
         with self._addresses.naming_the_owner():
             said = await self._said(target, known, found, checkpoint, new_versions)
             saved = await self._update(target, change, said, described) if known is not None else None
             if saved is None:
                 found = changes(None, values, new_versions, self._stored)
-                change = self._change(found, book_of(checkpoint), None)
+                change = self._change(found, book_of(checkpoint, self.serde), None)
                 saved = await self._put_whole(target, change, said, described)
         self._memory.put(
             key,
@@ -189,13 +197,17 @@ class ClewSaver(Recording):
     # --- Loading
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that `config` names, or the head of its thread and namespace."""
+        """The checkpoint that `config` names, or the head of its thread and namespace.
+
+        Raises PermissionDeniedError if the thread is somebody else's.
+        """
         source = await self._named(config)
         key = source["thread_id"], source["checkpoint_ns"]
         known = self._memory.last(key)
         kept = known.kept if known is not None else None
         found = await self.checkpointer.aget_checkpoint(source, known=known.saved if known and kept else None)
         if found is None:
+            await self._check_owner(source)
             return None
         if found.state is NOT_LOADED:
             assert kept is not None
@@ -225,6 +237,12 @@ class ClewSaver(Recording):
         if isinstance(current, str):
             return f"{int(current.partition('.')[0]) + 1:032}.{random.random():016}"
         return 1 if current is None else int(current) + 1
+
+
+def _tell(saver: Any, graph: Any) -> None:
+    """Let the saver know the classes that a graph names."""
+    if isinstance(saver, ClewSaver) and isinstance(saver.serde, GraphSerializer):
+        saver.serde.classes.learn(classes_of(graph))
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -18,11 +18,23 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.checkpointer.base import BaseCheckpointer
+from clew.errors import BlockingCallError
 from clew.factory import connect
 
 R = TypeVar("R")
 
 _END: Final = object()
+
+
+class _Later:
+    """Something to await: work that is to be done, or nothing. Unlike a coroutine, it may also be left alone."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._work is not None:
+            yield from self._work().__await__()
 
 
 class SyncTwins(BaseCheckpointSaver[Any]):
@@ -110,9 +122,16 @@ class SyncTwins(BaseCheckpointSaver[Any]):
         """Make the store ready; done by itself on first use."""
         await self.checkpointer.asetup()
 
-    def setup(self) -> None:
-        """Sync twin of `asetup`."""
-        self.checkpointer.setup()
+    def setup(self) -> Awaitable[None]:
+        """Make the store ready; what it returns may be awaited, as LangGraph's async savers want it.
+
+        Where a sync call can't wait, in an event loop on a storage over a network, it is done once that is awaited.
+        """
+        try:
+            self.checkpointer.setup()
+        except BlockingCallError:
+            return _Later(self.asetup)
+        return _Later(None)
 
     async def __aenter__(self) -> Self:
         await self.asetup()
@@ -125,7 +144,7 @@ class SyncTwins(BaseCheckpointSaver[Any]):
             await self.checkpointer.arelease()
 
     def __enter__(self) -> Self:
-        self.setup()
+        self.checkpointer.setup()
         return self
 
     def __exit__(

@@ -2,73 +2,44 @@
 
 What Clew can keep as it is, it keeps as it is: plain data, and LangChain's messages as records with their fields, so that the
 command line, differences and searches can read them without LangChain. Everything else (control types, the user's own
-classes) goes through LangGraph's serializer, a list element by element.
+classes) goes through the saver's serializer, a list element by element.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from langchain_core import messages as langchain
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from clew.adapters.langgraph.classes import MAX_LEARNED, MESSAGES, OWN, Allowed, Classes
+from clew.adapters.langgraph.serializing import KIND, GraphPacker, GraphSerializer, Serialized, Stranger, unwritten
 from clew.codec.packing import Packer
-from clew.codec.registry import DEFAULT_REGISTRY, register
-from clew.errors import CorruptRecordError, UnsupportedTypeError
+from clew.codec.registry import DEFAULT_REGISTRY
+from clew.errors import UnsupportedTypeError
 
-Allowed = Iterable[type | tuple[str, str]]
-"""Classes, or their modules and names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Serialized:
-    """What LangGraph's serializer made of a value: the name of its format, and the bytes."""
-
-    kind: str
-    data: bytes
-
-
-register(Serialized, name="langgraph.Serialized")
-register(_DeltaSnapshot, name="langgraph.DeltaSnapshot")
-MESSAGES: Final[frozenset[Any]] = frozenset(
-    getattr(langchain, name)
-    for name in (
-        "HumanMessage",
-        "AIMessage",
-        "SystemMessage",
-        "ToolMessage",
-        "ChatMessage",
-        "FunctionMessage",
-        "RemoveMessage",
-        "HumanMessageChunk",
-        "AIMessageChunk",
-        "SystemMessageChunk",
-        "ToolMessageChunk",
-        "ChatMessageChunk",
-        "FunctionMessageChunk",
-    )
-)
-for _class in MESSAGES:
-    register(_class, name=f"langchain.{_class.__name__}")
+__all__ = [
+    "MESSAGES",
+    "Allowed",
+    "Serialized",
+    "Stranger",
+    "listed",
+    "loaded",
+    "stored",
+    "stored_metadata",
+    "strict_serializer",
+]
 
 _KINDS: Final = frozenset({"msgpack", "bytes", "bytearray", "null"})
 """The formats that JsonPlusSerializer writes. It would read others too, and those may name code."""
 _packer: Final = Packer(DEFAULT_REGISTRY)
-_MAX_TOLD: Final = 1000
-"""Of how many classes it is told that they are not allowed."""
-_log = logging.getLogger("clew")
+_own_packer: Final = GraphPacker(OWN)
 
 
-def strict_serializer(allow: Allowed) -> JsonPlusSerializer:
-    """LangGraph's serializer for LangGraph's and LangChain's own types and those in `allow`; never pickle."""
-    return JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=tuple(allow) or None)
+def strict_serializer(allow: Allowed, *, tell: Callable[[str], None] | None = None) -> GraphSerializer:
+    """A serializer for LangGraph's and LangChain's own types, those in `allow`, and those that it learns of; never pickle."""
+    return GraphSerializer(Classes(Classes(OWN, tuple(allow)), bound=MAX_LEARNED), tell=tell)
 
 
 def stored(value: Any, serde: SerializerProtocol, name: str) -> Any:
@@ -80,11 +51,18 @@ def stored(value: Any, serde: SerializerProtocol, name: str) -> Any:
 
 def stored_metadata(told: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
     """Metadata as Clew keeps it. Plain data stays plain whatever the serializer, as in LangGraph's own savers: it is what
-    filters compare."""
+    filters compare. There it is JSON, so tuples are lists."""
     return {
-        name: value if _is_plain(value) and _is_native(value) else stored(value, serde, f"metadata[{name!r}]")
+        name: listed(value) if _is_plain(value) and _is_native(value) else stored(value, serde, f"metadata[{name!r}]")
         for name, value in told.items()
     }
+
+
+def listed(value: Any) -> Any:
+    """Plain data with lists in the place of tuples, at any depth."""
+    if type(value) is dict:
+        return {key: listed(each) for key, each in value.items()}
+    return [*map(listed, value)] if type(value) in (list, tuple) else value
 
 
 def _is_plain(value: Any) -> bool:
@@ -97,10 +75,12 @@ def _is_plain(value: Any) -> bool:
 
 def _stored(value: Any, serde: SerializerProtocol, name: str) -> Any:
     # A serializer of the user's may encrypt: then nothing goes around it.
-    if type(serde) is JsonPlusSerializer and _is_native(value):
+    if type(serde) in (GraphSerializer, JsonPlusSerializer) and _is_native(value):
         return value
     try:
-        kind, data = serde.dumps_typed(value)
+        kind, data = serde.dumps(value, name) if isinstance(serde, GraphSerializer) else serde.dumps_typed(value)
+    except UnsupportedTypeError:
+        raise
     except TypeError as error:
         raise UnsupportedTypeError(f"{name} can't be saved: {error}", path=name, type=type(value)) from error
     return Serialized(kind, bytes(data))
@@ -127,31 +107,19 @@ def loaded(value: Any, serde: SerializerProtocol) -> Any:
 
 
 def _loaded(value: Serialized, serde: SerializerProtocol) -> Any:
-    if isinstance(serde, JsonPlusSerializer) and value.kind not in _KINDS:
-        raise CorruptRecordError(f"a stored value has the format {value.kind!r:.40}, which is never written")
-    _loading.here = True
+    if isinstance(serde, GraphSerializer):
+        return serde.loads_typed((value.kind, value.data))
+    if value.kind == KIND:
+        # Saved before the user had a serializer of his own.
+        return _own_packer.read(KIND, value.data)
+    if type(serde) is JsonPlusSerializer and value.kind not in _KINDS and value.kind != _fallback(serde):
+        raise unwritten(value.kind)
     try:
         return serde.loads_typed((value.kind, value.data))
-    finally:
-        _loading.here = False
+    except NotImplementedError as error:
+        raise unwritten(value.kind) from error
 
 
-_loading: Final = threading.local()
-_told_of: Final[set[tuple[str, str]]] = set()
-
-
-def _tell_what_to_allow(event: SerdeEvent) -> None:
-    """Say once of each class how to get it back: LangGraph's own advice is about a serializer that nobody made by hand."""
-    name = event["module"], event["name"]
-    if event["kind"] != "msgpack_blocked" or name in _told_of or not getattr(_loading, "here", False):
-        return
-    if len(_told_of) < _MAX_TOLD:
-        _told_of.add(name)
-        _log.warning(
-            "%s.%s came back from a checkpoint as plain data, because nobody allowed it: ClewSaver(…, allow=[%s])",
-            *name,
-            event["name"],
-        )
-
-
-register_serde_event_listener(_tell_what_to_allow)
+def _fallback(serde: JsonPlusSerializer) -> str | None:
+    """What LangGraph's serializer writes of objects that it has no form for: whoever passes one with a fallback wants that."""
+    return "pickle" if serde.pickle_fallback else None
