@@ -67,6 +67,7 @@ def test_it_is_a_checkpointer_of_agentflow_and_leaves_nothing_out():
         "aget_tool_result",
         "aput_tool_result",
         "aget_thread_owner",
+        "aclear_stop_request",
     }
     own = {name for name in vars(ClewCheckpointer) if name.startswith("a")}
     assert AgentflowCheckpointer.__abstractmethods__ | optional == own

@@ -11,12 +11,15 @@ from typing import Any, Final, NamedTuple
 from typing_extensions import TypeVar
 
 from clew.adapters.agentflow import ledger
+from clew.adapters.agentflow.bases import Base, Bases, Thread
 from clew.adapters.agentflow.cache import TimedValues
+from clew.adapters.agentflow.errors import translated
 from clew.adapters.agentflow.framework import (
     DEFAULT_ANONYMOUS_USER_ID,
     RESUME_AFTER_NODE_KEY,
     STATE_FORMAT_VERSION,
     STATE_META_KEY,
+    STOP_REQUEST_NAMESPACE,
     AgentState,
     BaseCheckpointer,
     Message,
@@ -29,24 +32,27 @@ from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
 from clew.checkpointer.blocking import blocking
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError, ThreadDeletedError
+from clew.errors import ConfigError, ConflictError, LeaseError, ThreadDeletedError
 from clew.factory import connect
+from clew.model.checkpoint import Checkpoint
+from clew.model.commit import HEAD, OnConflict
 from clew.model.config import ANY_USER
 from clew.model.message import Message as Record
-from clew.model.thread import ThreadInfo as Thread
+from clew.model.thread import ThreadInfo as Description
 
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
 _REMEMBERED: Final = 1_000
+_CACHED_AT: Final = "__clew_head__"
+"""In a cached state: the id of the head that it was cached at."""
 
 
 class _Known(NamedTuple):
-    """How far a run had got, and which messages its state had, with their digests: so they are in the thread's record, too."""
+    """A checkpoint: how far its run had got, and the digests of its messages, which are in the thread's record, too."""
 
-    run_id: str | None
+    checkpoint_id: str
     progress: Mapping[str, Any]
     messages: Mapping[str | int, bytes]
-    is_deleted: bool = False
 
 
 class ClewCheckpointer(BaseCheckpointer[StateT]):
@@ -55,13 +61,24 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     `store` is a checkpointer such as `clew.connect()` gives, which stays the caller's to release, or a URL to connect to.
     With `record_messages=False`, the messages of a run are kept in its state only, and not in the thread's searchable record.
 
+    `on_conflict` decides when two runs start from the same state of a thread. With "reject", the one that saves later
+    gets Agentflow's StaleStateError and nothing of it is saved; with "branch", the checkpoints of both are kept, and the
+    last save is the thread's state.
+
     Every thread answers only to its `user_id`; a config without one stands for "anonymous", as in the graph. Errors are
-    those of Clew.
+    those of Clew and of Agentflow at once (`clew.adapters.agentflow.errors`).
     """
 
     def __init__(
-        self, store: base.BaseCheckpointer | str, *, record_messages: bool = True, clock: Clock = SYSTEM_CLOCK
+        self,
+        store: base.BaseCheckpointer | str,
+        *,
+        record_messages: bool = True,
+        on_conflict: OnConflict = "reject",
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if on_conflict not in ("reject", "branch"):
+            raise ConfigError(f'on_conflict must be "reject" or "branch", not {on_conflict!r}')
         self.store = connect(store) if isinstance(store, str) else store
         if not isinstance(self.store, base.BaseCheckpointer):
             raise ConfigError(f"ClewCheckpointer takes a Clew checkpointer or a URL, not {type(store).__name__}")
@@ -69,15 +86,19 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         self._record_messages = record_messages
         self._cache = TimedValues(self.store, clock)
         self._runner = self.store._runner
+        self._on_conflict: OnConflict = on_conflict
+        self._bases = Bases()
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         """What this object saved or loaded last, by thread and user."""
 
     # -- Lifecycle
 
+    @translated
     async def asetup(self) -> None:
         """Make the store ready. Not needed: that is done by itself on first use."""
         await self.store.asetup()
 
+    @translated
     async def arelease(self) -> None:
         """Close the store if this object opened it."""
         if self._owns_store:
@@ -100,6 +121,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         state: StateT = super()._decode_state(dict(data))
         return state
 
+    @translated
     async def aput_checkpoint(
         self,
         config: dict[str, Any],
@@ -111,30 +133,39 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         await self._save(config, state, self._encode_state(state), "after", messages or (), metadata)
         return state
 
+    @translated
     async def aput_state(self, config: dict[str, Any], state: StateT) -> StateT:
         """Save `state` as the thread's new head; returns `state`."""
         return await self.aput_checkpoint(config, state)
 
+    @translated
     async def aget_state(self, config: dict[str, Any]) -> StateT | None:
-        """The thread's state, or `None`."""
+        """The thread's state, or `None`. A save with the same config goes on from it."""
+        key = _key(config)
         head = await self.store.aget_checkpoint(_address(config))
         if head is None:
-            # The graph reads while it runs, and would take this for a thread to begin.
-            self._thread_is_gone(config)
-            self._check_not_deleted(config)
+            if self._bases.is_running(config, key) and self._bases.of(config, key) != Base(None):
+                # The graph reads while it runs, and would take this for a thread to begin.
+                raise _gone(config)
+            self._bases.read(config, key, None)
             return None
         state = self._decode_state(head.state)
-        self._remember(config, head.state, self._digests(head.state))
+        self._bases.read(config, key, head.checkpoint_id)
+        known = _Known(head.checkpoint_id, head.state["execution_meta"], self._digests(head.state))
+        self._remember(key, known)
         if "is_stream" in config and _tools_are_done(state, head.metadata.metadata):
             config[RESUME_AFTER_NODE_KEY] = state.execution_meta.current_node
         return state
 
+    @translated
     async def aclear_state(self, config: dict[str, Any]) -> bool:
         """Remove all checkpoints of the thread and the results of its tools. Its messages and its description stay."""
         await self.store.aclear_state(_address(config))
         self._known.pop(_key(config), None)
+        self._bases.forget(config, _key(config))
         return True
 
+    @translated
     async def aput_state_cache(self, config: dict[str, Any], state: StateT) -> StateT:
         """Keep `state` for the running graph; when the graph has got on with it, also as a checkpoint.
 
@@ -143,7 +174,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         saves its steps only here.
         """
         data = self._encode_state(state)
-        known = self._known.get(_key(config))
+        known = self._known_at(config)
         progress = data["execution_meta"]
         wanted = config.get("durable_checkpoint_every_step", True)
         # A request to stop comes from outside of the run: its copy of the state may be older than the head.
@@ -151,13 +182,26 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         if wanted and not stopping and (known is None or known.progress != progress):
             is_new = known is None or known.progress.get("current_node") != progress["current_node"]
             await self._save(config, state, data, "before" if is_new else "after")
+        base = self._bases.of(config, _key(config))
+        data[_CACHED_AT] = await self._head_id(config) if base is None else base.checkpoint_id
         await save_cleaned(partial(self.store.aput_state_cache, _address(config)), data)
         return state
 
+    @translated
     async def aget_state_cache(self, config: dict[str, Any]) -> StateT | None:
         """The state that the running graph keeps in this process; `None` if any process has saved the thread since."""
         data = await self.store.aget_state_cache(_address(config))
-        return None if data is None else self._decode_state(data)
+        if data is None:
+            return None
+        key, cached_at = _key(config), data.pop(_CACHED_AT, None)
+        # A run may cache its state in the moment after another one saved: then it belongs to an older head.
+        if self._bases.is_running(config, key):
+            if Base(cached_at) != self._bases.of(config, key):
+                return None
+        elif cached_at != await self._head_id(config):
+            return None
+        self._bases.read(config, key, cached_at)
+        return self._decode_state(data)
 
     async def _save(
         self,
@@ -169,62 +213,60 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Save the state, with the messages that are new or changed in it, and `messages`: the graph hands over only some."""
-        self._check_not_deleted(config)
+        key, address = _key(config), _address(config)
+        base = self._bases.of(config, key)
         digests = self._digests(data)
         said: dict[str | int, Message] = {}
         if self._record_messages:
-            known = self._known.get(_key(config))
+            known = self._known_at(config)
             old = known.messages if known is not None else {}
             now = {each.message_id: each for each in state.context}
-            said = {key: each for key, each in now.items() if key not in old or old[key] != digests[key]}
+            said = {name: each for name, each in now.items() if name not in old or old[name] != digests[name]}
             # As they are in the state: a node may have edited them since.
             said |= {each.message_id: now.get(each.message_id, each) for each in messages}
         progress = state.execution_meta
 
-        async def save(parts: tuple[dict[str, Any], list[Record]]) -> None:
+        async def save(parts: tuple[dict[str, Any], list[Record]]) -> Checkpoint:
             fields, records = parts
-            await self.store.aput_checkpoint(
-                _address(config),
+            return await self.store.aput_checkpoint(
+                address if base is None else address | {"checkpoint_id": base.checkpoint_id},
                 fields,
                 messages=records,
                 node_name=progress.current_node,
                 step=progress.step,
                 metadata={"status": progress.status.value, "saved": saved},
+                on_conflict=self._on_conflict,
+                parent=None if base == Base(None) else HEAD,
             )
 
-        await save_cleaned(save, (data, [recorded(message, metadata) for message in said.values()]))
-        self._remember(config, data, digests)
+        try:
+            done = await save_cleaned(save, (data, [recorded(message, metadata) for message in said.values()]))
+        except (LeaseError, ThreadDeletedError):
+            raise
+        except ConflictError as error:
+            raise _stale(config, base, error) from error
+        self._bases.saved(config, key, done.checkpoint_id)
+        self._remember(key, _Known(done.checkpoint_id, data["execution_meta"], digests))
+
+    async def _head_id(self, config: dict[str, Any]) -> str | None:
+        heads = await self.store.alist_checkpoints(_address(config), limit=1)
+        return heads[0].checkpoint_id if heads else None
 
     def _digests(self, data: Mapping[str, Any]) -> dict[str | int, bytes]:
         """The messages of a state as it is stored, by their ids; none if they are not recorded."""
         return {each["message_id"]: fingerprint(each) for each in data["context"]} if self._record_messages else {}
 
-    def _remember(self, config: dict[str, Any], data: Mapping[str, Any], messages: Mapping[str | int, bytes]) -> None:
-        key, run_id = _key(config), _address(config)["run_id"]
-        if run_id is None and key in self._known:
-            # Somebody who only looks: the run that this belongs to goes on.
-            run_id = self._known[key].run_id
-        self._known[key] = _Known(
-            run_id=run_id,
-            progress=data["execution_meta"],
-            messages=messages,
-        )
+    def _known_at(self, config: dict[str, Any]) -> _Known | None:
+        """What is known of the checkpoint that the config goes on from: not what another run saved or loaded."""
+        key = _key(config)
+        known, base = self._known.get(key), self._bases.of(config, key)
+        return known if known is None or base is None or base.checkpoint_id == known.checkpoint_id else None
+
+    def _remember(self, key: Thread, known: _Known) -> None:
+        self._known[key] = known
         self._known.move_to_end(key)
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
-
-    def _thread_is_gone(self, config: dict[str, Any]) -> None:
-        known = self._known.get(_key(config))
-        if known is not None:
-            self._known[_key(config)] = _Known(known.run_id, {}, {}, is_deleted=True)
-
-    def _check_not_deleted(self, config: dict[str, Any]) -> None:
-        """That the run is not one whose thread was deleted under it: it must not bring the thread back."""
-        known, run_id = self._known.get(_key(config)), _address(config)["run_id"]
-        if known is not None and known.is_deleted and run_id is not None and known.run_id == run_id:
-            thread_id = _address(config)["thread_id"]
-            message = f"thread {thread_id!r} was deleted during run {run_id!r}; to begin it anew, start another run"
-            raise ThreadDeletedError(message, thread_id=thread_id)
 
     # -- Shared cache and stop requests
 
@@ -232,31 +274,46 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         # Not joined with a colon, as thread "a" of user "b:c" is not thread "a:b" of user "c".
         return json.dumps(_key(config))
 
+    @translated
+    async def aclear_stop_request(self, config: dict[str, Any]) -> None:
+        """Forget a request to stop. The graph does so when a run begins, right before it reads the state to go on from."""
+        self._bases.begin(config, _key(config))
+        await self._clear_stop_request(config)
+
+    async def _clear_stop_request(self, config: dict[str, Any]) -> None:
+        await self._cache.clear(STOP_REQUEST_NAMESPACE, self._stop_request_key(config))
+
+    @translated
     async def aput_cache_value(self, namespace: str, key: str, value: Any, ttl_seconds: int | None = None) -> Any:
         """Keep `value` for `ttl_seconds`, or for good, for all processes on this store; returns it."""
         await self._cache.put(namespace, key, value, ttl_seconds)
         return value
 
+    @translated
     async def aget_cache_value(self, namespace: str, key: str) -> Any:
         """The value that any process put last, or `None` if there is none or its time is over."""
         return await self._cache.get(namespace, key)
 
+    @translated
     async def aclear_cache_value(self, namespace: str, key: str) -> None:
         """Forget a value."""
         await self._cache.clear(namespace, key)
 
+    @translated
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
         """The keys of a namespace whose values are not over."""
         return [key for key in await self._cache.keys(namespace) if key.startswith(prefix or "")]
 
     # -- Results of tools
 
+    @translated
     async def aget_tool_result(self, config: dict[str, Any], tool_call_id: str) -> dict[str, Any] | None:
         """What the tool call gave when it was run, or `None` if it was not, or in another user's thread."""
         results = await self.store.aget_state(_address(config) | ledger.namespace(tool_call_id))
         found = results.get(tool_call_id) if results is not None else None
         return None if found is None else ledger.unpacked(found, self.state_type)
 
+    @translated
     async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
         """Record durably what the tool call gave, so that it is not run again after a crash."""
         entry = {tool_call_id: ledger.packed(result)}
@@ -266,6 +323,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     # -- Messages
 
+    @translated
     async def aput_messages(
         self, config: dict[str, Any], messages: list[Message], metadata: dict[str, Any] | None = None
     ) -> bool:
@@ -274,6 +332,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         await save_cleaned(lambda value: self.store.aput_messages(_address(config), value, metadata), records)
         return True
 
+    @translated
     async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
         """One message. Raises IndexError if it is not there, as Agentflow's own checkpointers do."""
         record = await self.store.aget_message(_address(config), str(message_id))
@@ -281,6 +340,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
             raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return restored(record)
 
+    @translated
     async def alist_messages(
         self,
         config: dict[str, Any],
@@ -292,6 +352,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         records = await self.store.alist_messages(_address(config), search, offset or 0, limit)
         return [restored(record) for record in records]
 
+    @translated
     async def adelete_message(self, config: dict[str, Any], message_id: str | int) -> bool:
         """Remove one message. Raises IndexError if it is not there."""
         if not await self.store.adelete_message(_address(config), str(message_id)):
@@ -300,11 +361,12 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     # -- Threads
 
+    @translated
     async def aput_thread(self, config: dict[str, Any], thread_info: ThreadInfo) -> bool:
         """Describe the thread. Its owner is the config's user, whoever `thread_info` names."""
         address = _address(config)
         known = await self.store.aget_thread(address)
-        info = Thread(
+        info = Description(
             thread_id=address["thread_id"],
             thread_name=thread_info.thread_name,
             tags=known.tags if known is not None else (),
@@ -314,11 +376,13 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         await self.store.aput_thread(address, info)
         return True
 
+    @translated
     async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
         """The thread's description, or `None`."""
         thread = await self.store.aget_thread(_address(config))
         return None if thread is None else described(thread)
 
+    @translated
     async def alist_threads(
         self,
         config: dict[str, Any],
@@ -330,13 +394,16 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         user = {"user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID)}
         return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
+    @translated
     async def aclean_thread(self, config: dict[str, Any]) -> bool:
         """Remove the thread with everything: states, messages, results of tools, description, stop request."""
         await self.store.adelete_thread(_address(config))
-        self._thread_is_gone(config)
-        await self.aclear_stop_request(config)
+        self._known.pop(_key(config), None)
+        self._bases.forget(config, _key(config))
+        await self._clear_stop_request(config)
         return True
 
+    @translated
     async def aget_thread_owner(self, thread_id: str | int) -> str | None:
         """Whose the thread is, whoever asks; `None` if it is nobody's or there is none."""
         thread = await self.store.aget_thread({"thread_id": str(thread_id), "user_id": ANY_USER})
@@ -358,7 +425,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     list_cache_keys = blocking(alist_cache_keys)
     request_stop: Any = blocking(BaseCheckpointer.arequest_stop)
     is_stop_requested: Any = blocking(BaseCheckpointer.ais_stop_requested)
-    clear_stop_request: Any = blocking(BaseCheckpointer.aclear_stop_request)
+    clear_stop_request = blocking(aclear_stop_request)
     get_tool_result = blocking(aget_tool_result)
     put_tool_result = blocking(aput_tool_result)
     put_messages = blocking(aput_messages)
@@ -385,6 +452,27 @@ def _address(config: dict[str, Any]) -> dict[str, Any]:
 def _key(config: dict[str, Any]) -> tuple[str, str]:
     address = _address(config)
     return str(address["thread_id"]), str(address["user_id"])
+
+
+def _gone(config: dict[str, Any]) -> ThreadDeletedError:
+    thread_id, run_id = config.get("thread_id"), config.get("run_id")
+    message = f"thread {thread_id!r} was deleted during run {run_id!r}; to begin it anew, start another run"
+    return ThreadDeletedError(message, thread_id=thread_id, run_id=run_id)
+
+
+def _stale(config: dict[str, Any], base: Base | None, error: ConflictError) -> ConflictError:
+    """The error for a run that another one came before."""
+    actual = error.facts.get("actual")
+    if actual is None and base is not None and base.checkpoint_id is not None:
+        return _gone(config)
+    thread_id = config.get("thread_id")
+    return ConflictError(
+        f"thread {thread_id!r} was saved by another run after this one read it; read it again and start another run "
+        f'(ClewCheckpointer(…, on_conflict="branch") keeps both)',
+        thread_id=thread_id,
+        expected=base.checkpoint_id if base is not None else None,
+        actual=actual,
+    )
 
 
 def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
