@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from clew.adapters.agentflow import ledger
 from clew.adapters.agentflow.bases import Base, Bases, Thread
 from clew.adapters.agentflow.cache import TimedValues
-from clew.adapters.agentflow.errors import translated
+from clew.adapters.agentflow.errors import MessageNotFoundError, translated
 from clew.adapters.agentflow.framework import (
     DEFAULT_ANONYMOUS_USER_ID,
     RESUME_AFTER_NODE_KEY,
@@ -99,10 +99,11 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         await self.store.asetup()
 
     @translated
-    async def arelease(self) -> None:
+    async def arelease(self) -> bool:
         """Close the store if this object opened it."""
         if self._owns_store:
             await self.store.arelease()
+        return True
 
     # -- State
 
@@ -275,13 +276,13 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         return json.dumps(_key(config))
 
     @translated
-    async def aclear_stop_request(self, config: dict[str, Any]) -> None:
+    async def aclear_stop_request(self, config: dict[str, Any]) -> Any:
         """Forget a request to stop. The graph does so when a run begins, right before it reads the state to go on from."""
         self._bases.begin(config, _key(config))
-        await self._clear_stop_request(config)
+        return await self._clear_stop_request(config)
 
-    async def _clear_stop_request(self, config: dict[str, Any]) -> None:
-        await self._cache.clear(STOP_REQUEST_NAMESPACE, self._stop_request_key(config))
+    async def _clear_stop_request(self, config: dict[str, Any]) -> Any:
+        return await self._cache.clear(STOP_REQUEST_NAMESPACE, self._stop_request_key(config))
 
     @translated
     async def aput_cache_value(self, namespace: str, key: str, value: Any, ttl_seconds: int | None = None) -> Any:
@@ -295,9 +296,9 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         return await self._cache.get(namespace, key)
 
     @translated
-    async def aclear_cache_value(self, namespace: str, key: str) -> None:
-        """Forget a value."""
-        await self._cache.clear(namespace, key)
+    async def aclear_cache_value(self, namespace: str, key: str) -> Any:
+        """Forget a value; returns it, or `None` if there was none or its time was over."""
+        return await self._cache.clear(namespace, key)
 
     @translated
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
@@ -315,10 +316,10 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
-        """Record durably what the tool call gave, so that it is not run again after a crash."""
+        """Record durably what the tool call gave, so that it is not run again after a crash. The first result stays."""
         entry = {tool_call_id: ledger.packed(result)}
         place = _address(config) | ledger.namespace(tool_call_id)
-        await save_cleaned(lambda value: self.store.aupdate_state(place, set=value), entry)
+        await save_cleaned(partial(ledger.add, self.store, place), entry)
         return True
 
     # -- Messages
@@ -334,10 +335,10 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
-        """One message. Raises IndexError if it is not there, as Agentflow's own checkpointers do."""
+        """One message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
         record = await self.store.aget_message(_address(config), str(message_id))
         if record is None:
-            raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
+            raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return restored(record)
 
     @translated
@@ -354,17 +355,24 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def adelete_message(self, config: dict[str, Any], message_id: str | int) -> bool:
-        """Remove one message. Raises IndexError if it is not there."""
+        """Remove one message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
         if not await self.store.adelete_message(_address(config), str(message_id)):
-            raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
+            raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return True
 
     # -- Threads
 
     @translated
     async def aput_thread(self, config: dict[str, Any], thread_info: ThreadInfo) -> bool:
-        """Describe the thread. Its owner is the config's user, whoever `thread_info` names."""
-        address = _address(config)
+        """Describe the thread. Its owner is the config's user, whoever `thread_info` names.
+
+        Raises ConfigError if `thread_info` is of another thread than the config.
+        """
+        address = _address({"thread_id": thread_info.thread_id, **config})
+        if str(thread_info.thread_id) != address["thread_id"]:
+            raise ConfigError(
+                f"the ThreadInfo is of thread {thread_info.thread_id!r}, and the config names {address['thread_id']!r}"
+            )
         known = await self.store.aget_thread(address)
         info = Description(
             thread_id=address["thread_id"],
@@ -396,12 +404,16 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aclean_thread(self, config: dict[str, Any]) -> bool:
-        """Remove the thread with everything: states, messages, results of tools, description, stop request."""
+        """Remove the thread with everything: states, messages, results of tools, description, stop request.
+
+        Says whether it was there. Raises PermissionDeniedError if it is another user's.
+        """
+        was_there = await self.store.aget_thread(_address(config)) is not None
         await self.store.adelete_thread(_address(config))
         self._known.pop(_key(config), None)
         self._bases.forget(config, _key(config))
         await self._clear_stop_request(config)
-        return True
+        return was_there
 
     @translated
     async def aget_thread_owner(self, thread_id: str | int) -> str | None:
