@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from injectq import Inject, InjectQ
 import clew
 from clew.adapters.agentflow import ClewCheckpointer, IsolatedStateGraph
 from clew.adapters.agentflow.framework import StateGraph
-from clew.adapters.injection import resolved
+from clew.adapters.injection import active, resolved
 from tests.adapters.agentflow.support import AgentflowCheckpointer, agent, hello, line, said, texts
 from tests.checkpointer.support import run
 
@@ -108,12 +109,12 @@ def test_a_container_and_its_context_do_the_same_by_hand(pair):
     containers = [InjectQ(), InjectQ()]
     apps = []
     for container, memory in zip(containers, pair, strict=True):
-        with container.context():
-            graph = line(resolved(note_in_a_thread), kind=StateGraph, container=container)
+        with active(container):
+            graph = line(resolved(note_in_a_thread), kind=StateGraph)
             apps.append(graph.compile(checkpointer=ClewCheckpointer(memory)))
 
     async def go(number):
-        with containers[number].context():
+        with active(containers[number]):
             await apps[number].ainvoke(hello(), {**CONFIG, "thread_id": "ab"[number]})
 
     async def both():
@@ -130,6 +131,82 @@ def test_building_a_graph_leaves_the_active_container_as_it_was(store):
         line(note).compile(checkpointer=ClewCheckpointer(store.open()))
         assert InjectQ.get_instance() is container
     assert InjectQ.get_instance() is not container
+
+
+def elsewhere() -> Any:
+    """What code of this thread, and of a new one, finds active."""
+    with ThreadPoolExecutor(1) as pool:
+        return InjectQ.get_instance(), pool.submit(InjectQ.get_instance).result()
+
+
+async def stopped(app: Any, config: Any) -> None:
+    """A run that is cancelled in its node."""
+    work = asyncio.create_task(app.ainvoke(hello(), config))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def broken_off(app: Any, config: Any) -> None:
+    """A stream that is not read to its end."""
+    stream = app.astream(hello(), config)
+    await anext(stream)
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("how", ["gathered", "streamed", "stopped", "broken off", "nested"])
+def test_nothing_of_an_isolated_run_stays_active(pair, how):
+    own = InjectQ.get_instance()
+    adapters = [ClewCheckpointer(each) for each in pair]
+    apps = [line(note, kind=IsolatedStateGraph).compile(checkpointer=each) for each in adapters]
+    assert elsewhere() == (own, own)
+    configs = [{**CONFIG, "thread_id": name} for name in "ab"]
+
+    async def go():
+        assert elsewhere() == (own, own)
+        if how == "gathered":
+            await asyncio.gather(*(app.ainvoke(hello(), config) for app, config in zip(apps, configs, strict=True)))
+        elif how == "streamed":
+            streams = [app.astream(hello(), config) for app, config in zip(apps, configs, strict=True)]
+            for _ in range(3):
+                for stream in streams:
+                    await anext(stream, None)
+                    assert InjectQ.get_instance() is own
+            for stream in streams:
+                await stream.aclose()
+        elif how == "nested":
+
+            async def build(state: Any, config: Any) -> Any:
+                inner = line(note, kind=IsolatedStateGraph).compile(checkpointer=adapters[1])
+                await inner.ainvoke(hello(), {**CONFIG, "thread_id": "b"})
+                return said("done", "assistant")
+
+            await line(build).compile(checkpointer=ClewCheckpointer(pair[0])).ainvoke(hello(), configs[0])
+        else:
+            end = stopped if how == "stopped" else broken_off
+            await asyncio.gather(*(end(app, config) for app, config in zip(apps, configs, strict=True)))
+        assert elsewhere() == (own, own)
+        assert await asyncio.to_thread(InjectQ.get_instance) is own
+
+    run(go())
+    assert elsewhere() == (own, own)
+
+
+def test_a_plain_graph_after_isolated_ones_runs_on_its_own_store(pair):
+    first, second = pair
+
+    async def go():
+        isolated = [line(note).compile(checkpointer=ClewCheckpointer(first)) for _ in range(2)]
+        await asyncio.gather(
+            *(app.ainvoke(hello(), {**CONFIG, "thread_id": n}) for app, n in zip(isolated, "ab", strict=True))
+        )
+
+    run(go())
+    plain = line(note_in_a_thread, kind=StateGraph).compile(checkpointer=ClewCheckpointer(second))
+    run(plain.ainvoke(hello(), {**CONFIG, "thread_id": "plain"}))
+    for memory, expected in (first, {"a", "b"}), (second, {"plain"}):
+        assert {each.thread_id for each in memory.list_threads({"user_id": "ann"})} == expected
 
 
 def test_a_node_that_is_put_in_anothers_place_is_looked_up_too(pair):

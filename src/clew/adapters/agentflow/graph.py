@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from clew.adapters.agentflow.checkpointer import ClewCheckpointer
 from clew.adapters.agentflow.framework import AgentState, CompiledGraph, StateGraph, ToolNode
-from clew.adapters.injection import provide, resolved
+from clew.adapters.injection import active, provide, resolved
 
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
@@ -26,19 +26,20 @@ class IsolatedStateGraph(StateGraph[StateT]):
 
     def __init__(self, *args: Any, container: InjectQ | None = None, **options: Any) -> None:
         self._own = container if container is not None else InjectQ()
-        with self._own.context():
-            super().__init__(*args, container=self._own, **options)
+        with active(self._own):
+            # Not container=: that would make it the active one of the whole thread, for good.
+            super().__init__(*args, **options)
 
     def add_node(self, name_or_func: Any, func: Any = None) -> Any:
         """Add a node as `StateGraph` does."""
-        with self._own.context():
+        with active(self._own):
             if func is None:
                 return super().add_node(_looking_up(name_or_func))
             return super().add_node(name_or_func, _looking_up(func))
 
     def compile(self, checkpointer: Any = None, *args: Any, **options: Any) -> Any:
         """Compile as `StateGraph` does. In node functions `Inject[clew.BaseCheckpointer]` is then the store itself."""
-        with self._own.context():
+        with active(self._own):
             if isinstance(checkpointer, ClewCheckpointer):
                 provide(self._own, checkpointer.store)
             for node in self.nodes.values():
@@ -58,15 +59,15 @@ class _IsolatedCompiledGraph(CompiledGraph[StateT]):
     _own: InjectQ
 
     async def ainvoke(self, *args: Any, **options: Any) -> Any:
-        with self._own.context():
+        with active(self._own):
             return await super().ainvoke(*args, **options)
 
     def override_node(self, name: str, func: Any) -> Any:
-        with self._own.context():
+        with active(self._own):
             return super().override_node(name, _looking_up(func))
 
     async def astop(self, *args: Any, **options: Any) -> Any:
-        with self._own.context():
+        with active(self._own):
             return await super().astop(*args, **options)
 
     async def astream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -85,14 +86,14 @@ async def _each_in(container: InjectQ, items: Any) -> AsyncIterator[Any]:
     """
     try:
         while True:
-            with container.context():
+            with active(container):
                 try:
                     item = await anext(items)
                 except StopAsyncIteration:
                     return
             yield item
     finally:
-        with container.context():
+        with active(container):
             await items.aclose()
 
 
