@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from typing_extensions import TypeVar
 
 from clew.adapters.agentflow import ledger
+from clew.adapters.agentflow.apart import keep_apart
 from clew.adapters.agentflow.bases import Base, Bases, Thread
 from clew.adapters.agentflow.cache import TimedValues
 from clew.adapters.agentflow.errors import MessageNotFoundError, translated
@@ -92,6 +93,14 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         """What this object saved or loaded last, by thread and user."""
 
     # -- Lifecycle
+
+    keeps_apart = True
+    """Whether plain graphs with other checkpointers in this process leave its runs alone (`apart.py`)."""
+
+    def bind_state_type(self, state_type: type[AgentState]) -> None:
+        """Read states as `state_type`. Agentflow calls this when it compiles a graph with this checkpointer."""
+        super().bind_state_type(state_type)
+        keep_apart(self)
 
     @translated
     async def asetup(self) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 from injectq import InjectQ
 from typing_extensions import TypeVar
 
+from clew.adapters.agentflow.apart import each_within
 from clew.adapters.agentflow.checkpointer import ClewCheckpointer
 from clew.adapters.agentflow.framework import AgentState, CompiledGraph, StateGraph, ToolNode
 from clew.adapters.injection import active, provide, resolved
@@ -18,10 +20,10 @@ StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 class IsolatedStateGraph(StateGraph[StateT]):
     """A `StateGraph` with a container of its own, in which it is built and each of its runs takes place.
 
-    Agentflow looks the checkpointer up in the container that is active when it is needed: usually the one of the
-    process, where the last compiled graph has put its own. And `Inject[…]` in a node function keeps what it found first.
-    Here, graphs with different stores run in one process, one after the other or at once, each on its own store, and
-    `Inject[…]` in node functions and tools is looked up at every call.
+    Agentflow looks stores, callbacks and publishers up in the container that is active when they are needed: usually the one
+    of the process, where the last compiled graph has put its own. And `Inject[…]` in a node function keeps what it found
+    first. Here, graphs run in one process, one after the other or at once, each with its own, and `Inject[…]` in node
+    functions and tools is looked up at every call.
     """
 
     def __init__(self, *args: Any, container: InjectQ | None = None, **options: Any) -> None:
@@ -71,30 +73,12 @@ class _IsolatedCompiledGraph(CompiledGraph[StateT]):
             return await super().astop(*args, **options)
 
     async def astream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        async for chunk in _each_in(self._own, super().astream(*args, **options)):
+        async for chunk in each_within(partial(active, self._own), super().astream(*args, **options)):
             yield chunk
 
     async def arealtime(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        async for event in _each_in(self._own, super().arealtime(*args, **options)):
+        async for event in each_within(partial(active, self._own), super().arealtime(*args, **options)):
             yield event
-
-
-async def _each_in(container: InjectQ, items: Any) -> AsyncIterator[Any]:
-    """What `items` yields, each made in `container`'s context.
-
-    A context that stayed open over a `yield` would be the consumer's, too, and that of another stream that it reads in turns.
-    """
-    try:
-        while True:
-            with active(container):
-                try:
-                    item = await anext(items)
-                except StopAsyncIteration:
-                    return
-            yield item
-    finally:
-        with active(container):
-            await items.aclose()
 
 
 def _looking_up(func: Any) -> Any:
