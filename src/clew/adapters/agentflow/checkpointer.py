@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from clew.adapters.agentflow import ledger
 from clew.adapters.agentflow.apart import keep_apart
 from clew.adapters.agentflow.bases import Base, Bases, Thread
+from clew.adapters.agentflow.cache import OWNER as CACHE
 from clew.adapters.agentflow.cache import TimedValues
 from clew.adapters.agentflow.errors import MessageNotFoundError, translated
 from clew.adapters.agentflow.framework import (
@@ -408,7 +409,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         limit: int | None = None,
     ) -> list[ThreadInfo]:
         """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
-        user = {"user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID)}
+        user = {"user_id": _user(config)}
         return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
     @translated
@@ -461,13 +462,28 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
 
 def _address(config: dict[str, Any]) -> dict[str, Any]:
-    """Agentflow's config as Clew's: ids may be numbers there, and it holds much else."""
+    """Agentflow's config as Clew's: ids may be numbers there, and it holds much else.
+
+    Raises ConfigError for the threads of the cache: whoever has one could read and stop everybody's runs.
+    """
     thread_id, run_id = config.get("thread_id"), config.get("run_id")
+    if isinstance(thread_id, str) and thread_id.startswith(f"{CACHE}/"):
+        raise ConfigError(
+            f"thread ids that begin with {CACHE + '/'!r} are reserved; take another one, not {thread_id!r}"
+        )
     return {
         "thread_id": str(thread_id) if isinstance(thread_id, int) else thread_id,
-        "user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID),
+        "user_id": _user(config),
         "run_id": None if run_id is None else str(run_id),
     }
+
+
+def _user(config: dict[str, Any]) -> Any:
+    """The config's user. `None` is the anonymous one as well: in Clew, a thread of nobody is open to everybody."""
+    user_id = config.get("user_id")
+    if user_id == CACHE:
+        raise ConfigError(f"the user id {CACHE!r} is reserved; take another one")
+    return DEFAULT_ANONYMOUS_USER_ID if user_id is None else user_id
 
 
 def _key(config: dict[str, Any]) -> tuple[str, str]:
