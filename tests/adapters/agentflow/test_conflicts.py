@@ -220,6 +220,28 @@ def test_a_config_serves_other_threads_and_other_checkpointers(store):
     run(go())
 
 
+def test_a_caller_who_reads_again_goes_on_from_what_it_read_last(store):
+    adapter = ClewCheckpointer(store.open())
+
+    async def go():
+        config = dict(CONFIG)
+        # Not only runs do this.
+        await adapter.aclear_stop_request(config)
+        assert await adapter.aget_state(config) is None
+        await adapter.aput_state(dict(CONFIG), AgentState(context_summary="first"))
+        with pytest.raises(exceptions.StaleStateError):
+            await adapter.aput_state(config, AgentState(context_summary="lost"))
+        assert await adapter.aget_state(config) is not None
+        await adapter.aput_state(config, AgentState(context_summary="second"))
+        await adapter.aclean_thread(dict(CONFIG))
+        with pytest.raises(clew.ThreadDeletedError, match="read it again"):
+            await adapter.aput_state(config, AgentState(context_summary="lost"))
+        assert await adapter.aget_state(config) is None
+        await adapter.aput_state(config, AgentState(context_summary="third"))
+
+    run(go())
+
+
 def test_a_state_that_was_cached_at_an_older_head_is_not_read(store):
     memory = store.open()
     adapter = ClewCheckpointer(memory)

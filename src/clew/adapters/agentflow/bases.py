@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any, Final, NamedTuple
 
+from clew.adapters.agentflow.addresses import Thread
+from clew.errors import ConflictError, ThreadDeletedError
 from clew.ids import new_id
 
 KEY: Final = "_clew_base"
-Thread = tuple[str, str]
-"""A thread's id and its user's."""
 
 
 class Base(NamedTuple):
@@ -71,3 +71,28 @@ class Bases:
         if isinstance(found, _Carried) and (found.owner, found.thread) == (self._owner, thread):
             return found
         return _Carried(self._owner, thread, base=None, is_run=False, begins=False)
+
+
+def gone(config: dict[str, Any]) -> ThreadDeletedError:
+    """The error for a run, or a caller that read first, whose thread has no state any more."""
+    thread_id, run_id = config.get("thread_id"), config.get("run_id")
+    when, how = "after it was read", "read it again"
+    if run_id is not None:
+        when, how = f"during run {run_id!r}", "start another run"
+    message = f"thread {thread_id!r} was deleted or cleared {when}; to begin it anew, {how}"
+    return ThreadDeletedError(message, thread_id=thread_id, run_id=run_id)
+
+
+def stale(config: dict[str, Any], base: Base | None, error: ConflictError) -> ConflictError:
+    """The error for a run that another one came before."""
+    actual = error.facts.get("actual")
+    if actual is None and base is not None and base.checkpoint_id is not None:
+        return gone(config)
+    thread_id = config.get("thread_id")
+    return ConflictError(
+        f"thread {thread_id!r} was saved by another run after this one read it; read it again and start another run "
+        f'(ClewCheckpointer(…, on_conflict="branch") keeps both)',
+        thread_id=thread_id,
+        expected=base.checkpoint_id if base is not None else None,
+        actual=actual,
+    )

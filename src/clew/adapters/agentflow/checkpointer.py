@@ -11,13 +11,12 @@ from typing import Any, Final, NamedTuple
 from typing_extensions import TypeVar
 
 from clew.adapters.agentflow import ledger
+from clew.adapters.agentflow.addresses import Thread, address_of, key_of, user_of
 from clew.adapters.agentflow.apart import keep_apart
-from clew.adapters.agentflow.bases import Base, Bases, Thread
-from clew.adapters.agentflow.cache import OWNER as CACHE
+from clew.adapters.agentflow.bases import Base, Bases, gone, stale
 from clew.adapters.agentflow.cache import TimedValues
 from clew.adapters.agentflow.errors import MessageNotFoundError, translated
 from clew.adapters.agentflow.framework import (
-    DEFAULT_ANONYMOUS_USER_ID,
     RESUME_AFTER_NODE_KEY,
     STATE_FORMAT_VERSION,
     STATE_META_KEY,
@@ -152,12 +151,12 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     @translated
     async def aget_state(self, config: dict[str, Any]) -> StateT | None:
         """The thread's state, or `None`. A save with the same config goes on from it."""
-        key = _key(config)
-        head = await self.store.aget_checkpoint(_address(config))
+        key = key_of(config)
+        head = await self.store.aget_checkpoint(address_of(config))
         if head is None:
             if self._bases.is_running(config, key) and self._bases.of(config, key) != Base(None):
                 # The graph reads while it runs, and would take this for a thread to begin.
-                raise _gone(config)
+                raise gone(config)
             self._bases.read(config, key, None)
             return None
         state = self._decode_state(head.state)
@@ -171,9 +170,9 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     @translated
     async def aclear_state(self, config: dict[str, Any]) -> bool:
         """Remove all checkpoints of the thread and the results of its tools. Its messages and its description stay."""
-        await self.store.aclear_state(_address(config))
-        self._known.pop(_key(config), None)
-        self._bases.forget(config, _key(config))
+        await self.store.aclear_state(address_of(config))
+        self._known.pop(key_of(config), None)
+        self._bases.forget(config, key_of(config))
         return True
 
     @translated
@@ -193,18 +192,18 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         if wanted and not stopping and (known is None or known.progress != progress):
             is_new = known is None or known.progress.get("current_node") != progress["current_node"]
             await self._save(config, state, data, "before" if is_new else "after")
-        base = self._bases.of(config, _key(config))
+        base = self._bases.of(config, key_of(config))
         data[_CACHED_AT] = await self._head_id(config) if base is None else base.checkpoint_id
-        await save_cleaned(partial(self.store.aput_state_cache, _address(config)), data)
+        await save_cleaned(partial(self.store.aput_state_cache, address_of(config)), data)
         return state
 
     @translated
     async def aget_state_cache(self, config: dict[str, Any]) -> StateT | None:
         """The state that the running graph keeps in this process; `None` if any process has saved the thread since."""
-        data = await self.store.aget_state_cache(_address(config))
+        data = await self.store.aget_state_cache(address_of(config))
         if data is None:
             return None
-        key, cached_at = _key(config), data.pop(_CACHED_AT, None)
+        key, cached_at = key_of(config), data.pop(_CACHED_AT, None)
         # A run may cache its state in the moment after another one saved: then it belongs to an older head.
         if self._bases.is_running(config, key):
             if Base(cached_at) != self._bases.of(config, key):
@@ -224,7 +223,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Save the state, with the messages that are new or changed in it, and `messages`: the graph hands over only some."""
-        key, address = _key(config), _address(config)
+        key, address = key_of(config), address_of(config)
         base = self._bases.of(config, key)
         digests = self._digests(data)
         said: dict[str | int, Message] = {}
@@ -255,12 +254,12 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         except (LeaseError, ThreadDeletedError):
             raise
         except ConflictError as error:
-            raise _stale(config, base, error) from error
+            raise stale(config, base, error) from error
         self._bases.saved(config, key, done.checkpoint_id)
         self._remember(key, _Known(done.checkpoint_id, data["execution_meta"], digests))
 
     async def _head_id(self, config: dict[str, Any]) -> str | None:
-        heads = await self.store.alist_checkpoints(_address(config), limit=1)
+        heads = await self.store.alist_checkpoints(address_of(config), limit=1)
         return heads[0].checkpoint_id if heads else None
 
     def _digests(self, data: Mapping[str, Any]) -> dict[str | int, bytes]:
@@ -269,7 +268,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     def _known_at(self, config: dict[str, Any]) -> _Known | None:
         """What is known of the checkpoint that the config goes on from: not what another run saved or loaded."""
-        key = _key(config)
+        key = key_of(config)
         known, base = self._known.get(key), self._bases.of(config, key)
         return known if known is None or base is None or base.checkpoint_id == known.checkpoint_id else None
 
@@ -283,12 +282,14 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     def _stop_request_key(self, config: dict[str, Any]) -> str:
         # Not joined with a colon, as thread "a" of user "b:c" is not thread "a:b" of user "c".
-        return json.dumps(_key(config))
+        return json.dumps(key_of(config))
 
     @translated
     async def aclear_stop_request(self, config: dict[str, Any]) -> Any:
         """Forget a request to stop. The graph does so when a run begins, right before it reads the state to go on from."""
-        self._bases.begin(config, _key(config))
+        if "is_stream" in config:
+            # A run's config, as the graph makes it.
+            self._bases.begin(config, key_of(config))
         return await self._clear_stop_request(config)
 
     async def _clear_stop_request(self, config: dict[str, Any]) -> Any:
@@ -320,7 +321,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     @translated
     async def aget_tool_result(self, config: dict[str, Any], tool_call_id: str) -> dict[str, Any] | None:
         """What the tool call gave when it was run, or `None` if it was not, or in another user's thread."""
-        results = await self.store.aget_state(_address(config) | ledger.namespace(tool_call_id))
+        results = await self.store.aget_state(address_of(config) | ledger.namespace(tool_call_id))
         found = results.get(tool_call_id) if results is not None else None
         return None if found is None else ledger.unpacked(found, self.state_type)
 
@@ -328,7 +329,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
         """Record durably what the tool call gave, so that it is not run again after a crash. The first result stays."""
         entry = {tool_call_id: ledger.packed(result)}
-        place = _address(config) | ledger.namespace(tool_call_id)
+        place = address_of(config) | ledger.namespace(tool_call_id)
         await save_cleaned(partial(ledger.add, self.store, place), entry)
         return True
 
@@ -340,13 +341,13 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     ) -> bool:
         """Add messages at the end of the record, all or none; one with a known id replaces that one in its place."""
         records = [recorded(message) for message in messages]
-        await save_cleaned(lambda value: self.store.aput_messages(_address(config), value, metadata), records)
+        await save_cleaned(lambda value: self.store.aput_messages(address_of(config), value, metadata), records)
         return True
 
     @translated
     async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
         """One message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
-        record = await self.store.aget_message(_address(config), str(message_id))
+        record = await self.store.aget_message(address_of(config), str(message_id))
         if record is None:
             raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return restored(record)
@@ -360,13 +361,13 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         limit: int | None = None,
     ) -> list[Message]:
         """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
-        records = await self.store.alist_messages(_address(config), search, offset or 0, limit)
+        records = await self.store.alist_messages(address_of(config), search, offset or 0, limit)
         return [restored(record) for record in records]
 
     @translated
     async def adelete_message(self, config: dict[str, Any], message_id: str | int) -> bool:
         """Remove one message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
-        if not await self.store.adelete_message(_address(config), str(message_id)):
+        if not await self.store.adelete_message(address_of(config), str(message_id)):
             raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return True
 
@@ -378,7 +379,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
         Raises ConfigError if `thread_info` is of another thread than the config.
         """
-        address = _address({"thread_id": thread_info.thread_id, **config})
+        address = address_of({"thread_id": thread_info.thread_id, **config})
         if str(thread_info.thread_id) != address["thread_id"]:
             raise ConfigError(
                 f"the ThreadInfo is of thread {thread_info.thread_id!r}, and the config names {address['thread_id']!r}"
@@ -397,7 +398,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     @translated
     async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
         """The thread's description, or `None`."""
-        thread = await self.store.aget_thread(_address(config))
+        thread = await self.store.aget_thread(address_of(config))
         return None if thread is None else described(thread)
 
     @translated
@@ -409,7 +410,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         limit: int | None = None,
     ) -> list[ThreadInfo]:
         """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
-        user = {"user_id": _user(config)}
+        user = {"user_id": user_of(config)}
         return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
     @translated
@@ -418,10 +419,10 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
         Says whether it was there. Raises PermissionDeniedError if it is another user's.
         """
-        was_there = await self.store.aget_thread(_address(config)) is not None
-        await self.store.adelete_thread(_address(config))
-        self._known.pop(_key(config), None)
-        self._bases.forget(config, _key(config))
+        was_there = await self.store.aget_thread(address_of(config)) is not None
+        await self.store.adelete_thread(address_of(config))
+        self._known.pop(key_of(config), None)
+        self._bases.forget(config, key_of(config))
         await self._clear_stop_request(config)
         return was_there
 
@@ -459,57 +460,6 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     list_threads = blocking(alist_threads)
     clean_thread = blocking(aclean_thread)
     get_thread_owner = blocking(aget_thread_owner)
-
-
-def _address(config: dict[str, Any]) -> dict[str, Any]:
-    """Agentflow's config as Clew's: ids may be numbers there, and it holds much else.
-
-    Raises ConfigError for the threads of the cache: whoever has one could read and stop everybody's runs.
-    """
-    thread_id, run_id = config.get("thread_id"), config.get("run_id")
-    if isinstance(thread_id, str) and thread_id.startswith(f"{CACHE}/"):
-        raise ConfigError(
-            f"thread ids that begin with {CACHE + '/'!r} are reserved; take another one, not {thread_id!r}"
-        )
-    return {
-        "thread_id": str(thread_id) if isinstance(thread_id, int) else thread_id,
-        "user_id": _user(config),
-        "run_id": None if run_id is None else str(run_id),
-    }
-
-
-def _user(config: dict[str, Any]) -> Any:
-    """The config's user. `None` is the anonymous one as well: in Clew, a thread of nobody is open to everybody."""
-    user_id = config.get("user_id")
-    if user_id == CACHE:
-        raise ConfigError(f"the user id {CACHE!r} is reserved; take another one")
-    return DEFAULT_ANONYMOUS_USER_ID if user_id is None else user_id
-
-
-def _key(config: dict[str, Any]) -> tuple[str, str]:
-    address = _address(config)
-    return str(address["thread_id"]), str(address["user_id"])
-
-
-def _gone(config: dict[str, Any]) -> ThreadDeletedError:
-    thread_id, run_id = config.get("thread_id"), config.get("run_id")
-    message = f"thread {thread_id!r} was deleted during run {run_id!r}; to begin it anew, start another run"
-    return ThreadDeletedError(message, thread_id=thread_id, run_id=run_id)
-
-
-def _stale(config: dict[str, Any], base: Base | None, error: ConflictError) -> ConflictError:
-    """The error for a run that another one came before."""
-    actual = error.facts.get("actual")
-    if actual is None and base is not None and base.checkpoint_id is not None:
-        return _gone(config)
-    thread_id = config.get("thread_id")
-    return ConflictError(
-        f"thread {thread_id!r} was saved by another run after this one read it; read it again and start another run "
-        f'(ClewCheckpointer(…, on_conflict="branch") keeps both)',
-        thread_id=thread_id,
-        expected=base.checkpoint_id if base is not None else None,
-        actual=actual,
-    )
 
 
 def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
