@@ -296,10 +296,8 @@ class ClewSession:
     # subclass overrides one, to redact items or to count them, it must not be left out. The SDK's own sessions do the same.
 
     def _is_overridden(self) -> bool:
-        """Whether a method of the protocol is not this class's own."""
-        return any(
-            getattr(getattr(self, name), "__func__", None) is not getattr(ClewSession, name) for name in _PROTOCOL
-        )
+        """Whether a subclass has a method of the protocol of its own."""
+        return any(getattr(type(self), name) is not getattr(ClewSession, name) for name in _PROTOCOL)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
