@@ -213,8 +213,7 @@ def test_a_plain_graph_after_isolated_ones_runs_on_its_own_store(pair):
         )
 
     run(go())
-    plain = line(note_in_a_thread, kind=StateGraph).compile(checkpointer=ClewCheckpointer(second))
-    run(plain.ainvoke(hello(), {**CONFIG, "thread_id": "plain"}))
+    run(plain(second).ainvoke(hello(), {**CONFIG, "thread_id": "plain"}))
     for memory, expected in (first, {"a", "b"}), (second, {"plain"}):
         assert {each.thread_id for each in memory.list_threads({"user_id": "ann"})} == expected
 

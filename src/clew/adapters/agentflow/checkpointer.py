@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from typing_extensions import TypeVar
 
 from clew.adapters.agentflow import ledger
-from clew.adapters.agentflow.addresses import Thread, address_of, key_of, user_of
+from clew.adapters.agentflow.addresses import address_of, key_of, user_of
 from clew.adapters.agentflow.apart import keep_apart
-from clew.adapters.agentflow.bases import Base, Bases, gone, stale
+from clew.adapters.agentflow.bases import Base, gone
 from clew.adapters.agentflow.cache import TimedValues
 from clew.adapters.agentflow.errors import MessageNotFoundError, translated
 from clew.adapters.agentflow.framework import (
@@ -28,32 +27,21 @@ from clew.adapters.agentflow.framework import (
     ThreadInfo,
 )
 from clew.adapters.agentflow.plain import described, plain, recorded, restored
-from clew.adapters.fingerprint import fingerprint
+from clew.adapters.agentflow.saving import Saves
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
 from clew.checkpointer.blocking import blocking
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError, ConflictError, LeaseError, ThreadDeletedError
+from clew.errors import ConfigError
 from clew.factory import connect
-from clew.model.checkpoint import Checkpoint
-from clew.model.commit import HEAD, OnConflict
+from clew.model.commit import OnConflict
 from clew.model.config import ANY_USER
-from clew.model.message import Message as Record
 from clew.model.thread import ThreadInfo as Description
 
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
-_REMEMBERED: Final = 1_000
 _CACHED_AT: Final = "__clew_head__"
 """In a cached state: the id of the head that it was cached at."""
-
-
-class _Known(NamedTuple):
-    """A checkpoint: how far its run had got, and the digests of its messages, which are in the thread's record, too."""
-
-    checkpoint_id: str
-    progress: Mapping[str, Any]
-    messages: Mapping[str | int, bytes]
 
 
 class ClewCheckpointer(BaseCheckpointer[StateT]):
@@ -84,13 +72,10 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         if not isinstance(self.store, base.BaseCheckpointer):
             raise ConfigError(f"ClewCheckpointer takes a Clew checkpointer or a URL, not {type(store).__name__}")
         self._owns_store = isinstance(store, str)
-        self._record_messages = record_messages
         self._cache = TimedValues(self.store, clock)
         self._runner = self.store._runner
-        self._on_conflict: OnConflict = on_conflict
-        self._bases = Bases()
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
-        """What this object saved or loaded last, by thread and user."""
+        self._saves = Saves(self.store, record_messages=record_messages, on_conflict=on_conflict)
+        self._bases = self._saves.bases
 
     # -- Lifecycle
 
@@ -140,7 +125,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         metadata: dict[str, Any] | None = None,
     ) -> StateT:
         """Save `state` and `messages` together, atomically, as the thread's new head; returns `state`."""
-        await self._save(config, state, self._encode_state(state), "after", messages or (), metadata)
+        await self._saves.save(config, state, self._encode_state(state), "after", messages or (), metadata)
         return state
 
     @translated
@@ -160,9 +145,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
             self._bases.read(config, key, None)
             return None
         state = self._decode_state(head.state)
-        self._bases.read(config, key, head.checkpoint_id)
-        known = _Known(head.checkpoint_id, head.state["execution_meta"], self._digests(head.state))
-        self._remember(key, known)
+        self._saves.loaded(config, head)
         if "is_stream" in config and _tools_are_done(state, head.metadata.metadata):
             config[RESUME_AFTER_NODE_KEY] = state.execution_meta.current_node
         return state
@@ -171,8 +154,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     async def aclear_state(self, config: dict[str, Any]) -> bool:
         """Remove all checkpoints of the thread and the results of its tools. Its messages and its description stay."""
         await self.store.aclear_state(address_of(config))
-        self._known.pop(key_of(config), None)
-        self._bases.forget(config, key_of(config))
+        self._saves.forget(config)
         return True
 
     @translated
@@ -184,16 +166,16 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         saves its steps only here.
         """
         data = self._encode_state(state)
-        known = self._known_at(config)
+        known = self._saves.known_at(config)
         progress = data["execution_meta"]
         wanted = config.get("durable_checkpoint_every_step", True)
         # A request to stop comes from outside of the run: its copy of the state may be older than the head.
         stopping = state.execution_meta.stop_current_execution == StopRequestStatus.STOP_REQUESTED
         if wanted and not stopping and (known is None or known.progress != progress):
             is_new = known is None or known.progress.get("current_node") != progress["current_node"]
-            await self._save(config, state, data, "before" if is_new else "after")
+            await self._saves.save(config, state, data, "before" if is_new else "after")
         base = self._bases.of(config, key_of(config))
-        data[_CACHED_AT] = await self._head_id(config) if base is None else base.checkpoint_id
+        data[_CACHED_AT] = await self._saves.head_id(config) if base is None else base.checkpoint_id
         await save_cleaned(partial(self.store.aput_state_cache, address_of(config)), data)
         return state
 
@@ -208,75 +190,10 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         if self._bases.is_running(config, key):
             if Base(cached_at) != self._bases.of(config, key):
                 return None
-        elif cached_at != await self._head_id(config):
+        elif cached_at != await self._saves.head_id(config):
             return None
         self._bases.read(config, key, cached_at)
         return self._decode_state(data)
-
-    async def _save(
-        self,
-        config: dict[str, Any],
-        state: StateT,
-        data: dict[str, Any],
-        saved: str,
-        messages: Iterable[Message] = (),
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Save the state, with the messages that are new or changed in it, and `messages`: the graph hands over only some."""
-        key, address = key_of(config), address_of(config)
-        base = self._bases.of(config, key)
-        digests = self._digests(data)
-        said: dict[str | int, Message] = {}
-        if self._record_messages:
-            known = self._known_at(config)
-            old = known.messages if known is not None else {}
-            now = {each.message_id: each for each in state.context}
-            said = {name: each for name, each in now.items() if name not in old or old[name] != digests[name]}
-            # As they are in the state: a node may have edited them since.
-            said |= {each.message_id: now.get(each.message_id, each) for each in messages}
-        progress = state.execution_meta
-
-        async def save(parts: tuple[dict[str, Any], list[Record]]) -> Checkpoint:
-            fields, records = parts
-            return await self.store.aput_checkpoint(
-                address if base is None else address | {"checkpoint_id": base.checkpoint_id},
-                fields,
-                messages=records,
-                node_name=progress.current_node,
-                step=progress.step,
-                metadata={"status": progress.status.value, "saved": saved},
-                on_conflict=self._on_conflict,
-                parent=None if base == Base(None) else HEAD,
-            )
-
-        try:
-            done = await save_cleaned(save, (data, [recorded(message, metadata) for message in said.values()]))
-        except (LeaseError, ThreadDeletedError):
-            raise
-        except ConflictError as error:
-            raise stale(config, base, error) from error
-        self._bases.saved(config, key, done.checkpoint_id)
-        self._remember(key, _Known(done.checkpoint_id, data["execution_meta"], digests))
-
-    async def _head_id(self, config: dict[str, Any]) -> str | None:
-        heads = await self.store.alist_checkpoints(address_of(config), limit=1)
-        return heads[0].checkpoint_id if heads else None
-
-    def _digests(self, data: Mapping[str, Any]) -> dict[str | int, bytes]:
-        """The messages of a state as it is stored, by their ids; none if they are not recorded."""
-        return {each["message_id"]: fingerprint(each) for each in data["context"]} if self._record_messages else {}
-
-    def _known_at(self, config: dict[str, Any]) -> _Known | None:
-        """What is known of the checkpoint that the config goes on from: not what another run saved or loaded."""
-        key = key_of(config)
-        known, base = self._known.get(key), self._bases.of(config, key)
-        return known if known is None or base is None or base.checkpoint_id == known.checkpoint_id else None
-
-    def _remember(self, key: Thread, known: _Known) -> None:
-        self._known[key] = known
-        self._known.move_to_end(key)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
 
     # -- Shared cache and stop requests
 
@@ -421,8 +338,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         """
         was_there = await self.store.aget_thread(address_of(config)) is not None
         await self.store.adelete_thread(address_of(config))
-        self._known.pop(key_of(config), None)
-        self._bases.forget(config, key_of(config))
+        self._saves.forget(config)
         await self._clear_stop_request(config)
         return was_there
 
