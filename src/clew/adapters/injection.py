@@ -5,7 +5,7 @@ provide(container, checkpointer)
 @resolved
 async def remember(text: str, memory: clew.BaseCheckpointer = Inject[clew.BaseCheckpointer]) -> None: ...
 
-with container.context():
+with active(container):
     await remember("hello")
 """
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from clew.checkpointer.base import BaseCheckpointer
@@ -41,6 +42,31 @@ def provide(container: InjectQ, checkpointer: BaseCheckpointer) -> None:
         if issubclass(cls, BaseCheckpointer):
             # Not an instance: injectq goes on giving the first one that it gave.
             container.bind_factory(cls, lambda: checkpointer)
+
+
+@contextmanager
+def active(container: InjectQ) -> Iterator[None]:
+    """Make `container` the active one for this task or thread, and for the tasks that it starts.
+
+    injectq's own `container.context()` also sets it for the whole thread. Tasks that overlap see each other's there, and
+    leave it behind: afterwards, code that made no container active finds that one.
+    """
+    from injectq import ContainerContext
+
+    variable = getattr(ContainerContext, "_context_var", None)
+    if variable is None:
+        with container.context():
+            yield
+        return
+    token = variable.set(container)
+    try:
+        yield
+    finally:
+        try:
+            variable.reset(token)
+        except ValueError:
+            # The coroutine is closed from another context: the one that it ran in is gone.
+            pass
 
 
 def resolved(function: Callable[P, R]) -> Callable[P, R]:

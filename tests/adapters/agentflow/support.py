@@ -16,6 +16,8 @@ _utils = import_module(f"{NAME}.utils")
 START, END = _utils.START, _utils.END
 interrupt = import_module(f"{NAME}.utils.interrupt").interrupt
 AgentflowCheckpointer = import_module(f"{NAME}.storage.checkpointer").BaseCheckpointer
+InMemoryCheckpointer = import_module(f"{NAME}.storage.checkpointer").InMemoryCheckpointer
+exceptions = import_module(f"{NAME}.core.exceptions")
 NodeError = import_module(f"{NAME}.core.exceptions").NodeError
 ToolResult = import_module(f"{NAME}.core.state").ToolResult
 

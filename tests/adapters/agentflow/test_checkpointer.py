@@ -67,6 +67,7 @@ def test_it_is_a_checkpointer_of_agentflow_and_leaves_nothing_out():
         "aget_tool_result",
         "aput_tool_result",
         "aget_thread_owner",
+        "aclear_stop_request",
     }
     own = {name for name in vars(ClewCheckpointer) if name.startswith("a")}
     assert AgentflowCheckpointer.__abstractmethods__ | optional == own
@@ -393,15 +394,56 @@ def test_numbers_are_ids_too(store):
     run(go())
 
 
-def test_a_config_without_a_user_is_the_anonymous_one_of_the_graph(store):
+@pytest.mark.parametrize("user", [{}, {"user_id": None}])
+def test_a_config_without_a_user_is_the_anonymous_one_of_the_graph(store, user):
     adapter = ClewCheckpointer(store.open())
 
     async def go():
-        await adapter.aput_state({"thread_id": "t"}, AgentState())
+        await adapter.aput_state({"thread_id": "t", **user}, AgentState())
+        await adapter.aput_messages({"thread_id": "m", **user}, [said("hello")])
+        await adapter.aput_thread({"thread_id": "d", **user}, ThreadInfo(thread_id="d"))
+        await adapter.aput_tool_result({"thread_id": "r", **user}, "m:c", {"n": 1})
+        for thread_id in "tmdr":
+            mine, stranger = {"thread_id": thread_id, **user}, {"thread_id": thread_id, "user_id": "bob"}
+            assert await adapter.aget_thread_owner(thread_id) == framework.DEFAULT_ANONYMOUS_USER_ID
+            assert await adapter.aget_thread(mine) is not None
+            assert await adapter.aget_thread(stranger) is None
+            with pytest.raises(clew.PermissionDeniedError):
+                await adapter.aput_state(stranger, AgentState())
+        assert await adapter.alist_threads({"user_id": "bob"}) == []
+        for thread_id in "mdr":
+            assert await adapter.aclean_thread({"thread_id": thread_id, **user})
         assert await adapter.aget_thread_owner("t") == framework.DEFAULT_ANONYMOUS_USER_ID
-        assert [each.thread_id for each in await adapter.alist_threads({})] == ["t"]
+        assert [each.thread_id for each in await adapter.alist_threads(user)] == ["t"]
         with pytest.raises(clew.ConfigError, match="thread_id"):
             await adapter.aget_state({})
+
+    run(go())
+
+
+def test_nobody_reaches_the_cache_by_its_name(store):
+    adapter = ClewCheckpointer(store.open())
+
+    async def go():
+        for config in (
+            {"thread_id": f"{OWNER}/stop_request", "user_id": "bob"},
+            {"thread_id": "t", "user_id": OWNER},
+            {"thread_id": f"{OWNER}/stop_request", "user_id": OWNER},
+        ):
+            for call in (
+                adapter.aget_state(config),
+                adapter.aput_state(config, AgentState()),
+                adapter.alist_messages(config),
+                adapter.aput_messages(config, [said("hello")]),
+                adapter.aclean_thread(config),
+                adapter.arequest_stop(config),
+            ):
+                with pytest.raises(clew.ConfigError, match="reserved"):
+                    await call
+        with pytest.raises(clew.ConfigError, match="reserved"):
+            await adapter.alist_threads({"user_id": OWNER})
+        await adapter.arequest_stop(ANN)
+        assert await adapter.ais_stop_requested(ANN)
 
     run(go())
 

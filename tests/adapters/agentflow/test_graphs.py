@@ -491,6 +491,22 @@ def test_another_users_thread_is_refused_before_any_node_runs(store):
     run(go())
 
 
+def test_a_run_for_no_user_is_the_anonymous_ones_and_not_open_to_all(store):
+    adapter = ClewCheckpointer(store.open())
+    app = line(*talking("one")).compile(checkpointer=adapter)
+
+    async def go():
+        await app.ainvoke(hello("secret"), {"thread_id": "trip", "user_id": None})
+        assert await adapter.aget_thread_owner("trip") == "anonymous"
+        assert await adapter.alist_messages({"thread_id": "trip", "user_id": "bob"}) == []
+        with pytest.raises(clew.PermissionDeniedError):
+            await app.ainvoke(hello(), {"thread_id": "trip", "user_id": "bob"})
+        await app.ainvoke(hello("more"), {"thread_id": "trip"})
+        assert len(await adapter.alist_messages({"thread_id": "trip"})) == 4
+
+    run(go())
+
+
 @pytest.mark.parametrize("by", ["another process", "the same object"])
 def test_a_run_whose_thread_is_deleted_does_not_bring_it_back(store, by):
     memory, adapter = store.open(), ClewCheckpointer(store.open())

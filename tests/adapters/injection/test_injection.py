@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any, Protocol
 
 import pytest
 from injectq import Inject, InjectQ, InjectQError, inject
 
 import clew
-from clew.adapters.injection import provide, resolved
+from clew.adapters.injection import active, provide, resolved
 from tests.checkpointer.conftest import STORES
 from tests.checkpointer.support import run
 
@@ -40,10 +41,11 @@ def which(memory: Any = Inject[clew.BaseCheckpointer], *, note: str = "") -> Any
     return memory
 
 
-def test_a_function_gets_the_checkpointer_of_the_active_container(pair):
+@pytest.mark.parametrize("activate", [active, InjectQ.context])
+def test_a_function_gets_the_checkpointer_of_the_active_container(pair, activate):
     containers, memories = pair
     for container, memory in [*zip(containers, memories, strict=True), (containers[0], memories[0])]:
-        with container.context():
+        with activate(container):
             assert which(note="kept") is memory
             assert container[clew.BaseCheckpointer] is memory
 
@@ -52,7 +54,7 @@ def test_functions_that_run_at_once_get_each_their_own(pair):
     containers, memories = pair
 
     async def within(number):
-        with containers[number].context():
+        with active(containers[number]):
             await remember(f"for {number}")
 
     async def go():
@@ -60,6 +62,43 @@ def test_functions_that_run_at_once_get_each_their_own(pair):
         assert [await memory.aget_state("t") for memory in memories] == ["for 0", "for 1"]
 
     run(go())
+
+
+def test_tasks_that_overlap_leave_nothing_active():
+    one, two, own = InjectQ(), InjectQ(), InjectQ.get_instance()
+
+    async def within(container, before, after):
+        with active(container):
+            await before.wait()
+            assert InjectQ.get_instance() is container
+            assert await asyncio.to_thread(InjectQ.get_instance) is container
+        after.set()
+
+    async def go():
+        first, second, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        # The one that began first ends first, while the other is still going on.
+        tasks = [asyncio.create_task(within(one, first, second)), asyncio.create_task(within(two, second, done))]
+        await asyncio.sleep(0)
+        assert InjectQ.get_instance() is own
+        first.set()
+        await asyncio.gather(*tasks)
+        assert InjectQ.get_instance() is own
+
+    run(go())
+    assert InjectQ.get_instance() is own
+
+
+def test_a_coroutine_that_is_closed_from_elsewhere_leaves_nothing_active():
+    own = InjectQ.get_instance()
+
+    async def within():
+        with active(InjectQ()):
+            await asyncio.sleep(0)
+
+    coroutine = within()
+    contextvars.copy_context().run(coroutine.send, None)
+    coroutine.close()
+    assert InjectQ.get_instance() is own
 
 
 def test_the_decorator_of_injectq_works_too(pair):
@@ -74,7 +113,7 @@ def test_the_decorator_of_injectq_works_too(pair):
         return memory
 
     for container, memory in zip(containers, memories, strict=True):
-        with container.context():
+        with active(container):
             assert by_context() is memory
             assert by_name() is memories[1]
 
@@ -88,7 +127,7 @@ def test_a_generator_gets_it_too(pair):
         return [item async for item in items()]
 
     for container, memory in zip(*pair, strict=True):
-        with container.context():
+        with active(container):
             assert run(go()) == [memory]
 
 
@@ -101,7 +140,7 @@ def test_what_a_function_raises_is_raised_as_it_is(pair):
     async def fail(memory: Any = Inject[clew.BaseCheckpointer]) -> None:
         raise LookupError("no such town")
 
-    with pair[0][0].context(), pytest.raises(LookupError, match="no such town"):
+    with active(pair[0][0]), pytest.raises(LookupError, match="no such town"):
         run(fail())
 
 
@@ -116,7 +155,7 @@ def test_a_checkpointer_is_found_by_its_own_class_too(tmp_path):
 
 
 def test_without_a_checkpointer_the_error_says_how_to_provide_one():
-    with InjectQ().context():
+    with active(InjectQ()):
         with pytest.raises(clew.ConfigError, match=r"no BaseCheckpointer; .*provide\(container, "):
             which()
         with pytest.raises(clew.ConfigError, match="provide"):
@@ -130,7 +169,7 @@ def test_what_else_is_missing_is_injectq_s_to_say():
     def needs(thing: Any = Inject[Absent]) -> Any:
         return thing
 
-    with InjectQ().context(), pytest.raises(InjectQError):
+    with active(InjectQ()), pytest.raises(InjectQError):
         needs()
 
 

@@ -178,6 +178,116 @@ def test_compaction_replaces_the_items_in_one_commit_and_keeps_the_history(store
     run(go())
 
 
+class Redacting(ClewSession):
+    """Keeps a word out of the store."""
+
+    def __init__(self, *given: Any, word: str, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.word = word
+
+    async def add_items(self, items: list[Any]) -> None:
+        await super().add_items(json.loads(json.dumps(items).replace(self.word, "[redacted]")))
+
+
+class Uncovering(ClewSession):
+    """Shows other items than are stored."""
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        items: list[Any] = await super().get_items(limit)
+        return [{**item, "content": item["content"].upper()} for item in items]
+
+
+class Counting(ClewSession):
+    """Knows how often it was cleared."""
+
+    cleared = 0
+
+    async def clear_session(self) -> None:
+        self.cleared += 1
+        await super().clear_session()
+
+
+class Keeping(ClewSession):
+    """Gives no item away."""
+
+    async def pop_item(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_what_a_subclass_keeps_out_of_the_store_compaction_keeps_out_too(store, forked):
+    async def go():
+        session = Redacting("s", store.open(), word="summary")
+        await session.add_items(said("a", "a summary"))
+        if forked:
+            session = await session.fork()
+        client: Any = Compactor()
+        compacting = OpenAIResponsesCompactionSession(
+            session.session_id, session, client=client, compaction_mode="input"
+        )
+        await compacting.run_compaction({"force": True})
+        (item,) = await session.get_items()
+        assert item == {"type": "compaction", "id": "cmp_1", "encrypted_content": "a [redacted]"}
+        await session.add_items(said("another summary"))
+        whole = await session.checkpointer.aget_history(session.config, limit=None)
+        assert "summary" not in str([each.state for each in whole])
+        assert "summary" not in str(await session.checkpointer.alist_messages(session.config))
+
+    run(go())
+
+
+def test_nothing_is_replaced_around_a_method_that_a_subclass_overrides(store):
+    async def go():
+        checkpointer = store.open()
+        sessions: list[Any] = [
+            Redacting("a", checkpointer, word="x"),
+            Uncovering("b", checkpointer),
+            Counting("c", checkpointer),
+            Keeping("d", checkpointer),
+        ]
+        for session in sessions:
+            await session.add_items(said("a", "b"))
+            assert await session._get_compaction_snapshot(3) is None
+            assert not await session._atomic_replace_items(said("c"))
+            assert len(await session.get_items()) == 2
+        client: Any = Compactor()
+        compacting = OpenAIResponsesCompactionSession("c", sessions[2], client=client, compaction_mode="input")
+        await compacting.run_compaction({"force": True})
+        assert sessions[2].cleared == 1
+
+    run(go())
+
+
+class Named(ClewSession):
+    """Overrides nothing of the protocol."""
+
+    name = "mine"
+
+
+def test_a_subclass_that_overrides_none_of_them_is_compacted_in_one_commit(store):
+    async def go():
+        session = Named("s", store.open())
+        await session.add_items(said("a", "b"))
+        fork = await session.fork()
+        assert type(fork) is Named
+        assert await fork._get_compaction_snapshot(3) is not None
+        assert await session._atomic_replace_items(said("c"))
+        assert len(await session.checkpointer.aget_history("s")) == 2
+
+    run(go())
+
+
+def test_a_fork_does_not_close_the_store_that_its_source_opened(tmp_path):
+    async def go():
+        async with ClewSession("s", f"sqlite:///{tmp_path}/clew.db") as session:
+            await session.add_items(said("a"))
+            async with await session.fork() as fork:
+                await fork.add_items(said("b"))
+            assert (texts(await session.get_items()), texts(await fork.get_items())) == (["a"], ["a", "b"])
+
+    run(go())
+
+
 def test_compaction_of_the_latest_items_gives_way_to_whoever_wrote_meanwhile(store):
     async def go():
         session, other = ClewSession("s", store.open()), ClewSession("s", store.open())

@@ -47,10 +47,13 @@ class TimedValues:
         record = await self._store.aget_message(_thread(namespace), key)
         return record.metadata["value"] if record is not None and not self._is_over(record) else None
 
-    async def clear(self, namespace: str, key: str) -> None:
-        """Forget the value. Reads first: mostly there is none, and then nothing is written."""
-        if await self._store.aget_message(_thread(namespace), key) is not None:
-            await self._store.adelete_message(_thread(namespace), key)
+    async def clear(self, namespace: str, key: str) -> Any:
+        """Forget the value and return it, as `get` does. Reads first: mostly there is none, and then nothing is written."""
+        record = await self._store.aget_message(_thread(namespace), key)
+        if record is None:
+            return None
+        await self._store.adelete_message(_thread(namespace), key)
+        return None if self._is_over(record) else record.metadata["value"]
 
     async def keys(self, namespace: str) -> list[str]:
         """The keys of all values whose time is not over."""

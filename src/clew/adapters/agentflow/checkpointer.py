@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from typing_extensions import TypeVar
 
 from clew.adapters.agentflow import ledger
+from clew.adapters.agentflow.addresses import address_of, key_of, user_of
+from clew.adapters.agentflow.apart import keep_apart
+from clew.adapters.agentflow.bases import Base, gone
 from clew.adapters.agentflow.cache import TimedValues
+from clew.adapters.agentflow.errors import MessageNotFoundError, translated
 from clew.adapters.agentflow.framework import (
-    DEFAULT_ANONYMOUS_USER_ID,
     RESUME_AFTER_NODE_KEY,
     STATE_FORMAT_VERSION,
     STATE_META_KEY,
+    STOP_REQUEST_NAMESPACE,
     AgentState,
     BaseCheckpointer,
     Message,
@@ -24,29 +27,21 @@ from clew.adapters.agentflow.framework import (
     ThreadInfo,
 )
 from clew.adapters.agentflow.plain import described, plain, recorded, restored
-from clew.adapters.fingerprint import fingerprint
+from clew.adapters.agentflow.saving import Saves
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
 from clew.checkpointer.blocking import blocking
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError, ThreadDeletedError
+from clew.errors import ConfigError
 from clew.factory import connect
+from clew.model.commit import OnConflict
 from clew.model.config import ANY_USER
-from clew.model.message import Message as Record
-from clew.model.thread import ThreadInfo as Thread
+from clew.model.thread import ThreadInfo as Description
 
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
-_REMEMBERED: Final = 1_000
-
-
-class _Known(NamedTuple):
-    """How far a run had got, and which messages its state had, with their digests: so they are in the thread's record, too."""
-
-    run_id: str | None
-    progress: Mapping[str, Any]
-    messages: Mapping[str | int, bytes]
-    is_deleted: bool = False
+_CACHED_AT: Final = "__clew_head__"
+"""In a cached state: the id of the head that it was cached at."""
 
 
 class ClewCheckpointer(BaseCheckpointer[StateT]):
@@ -55,33 +50,54 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     `store` is a checkpointer such as `clew.connect()` gives, which stays the caller's to release, or a URL to connect to.
     With `record_messages=False`, the messages of a run are kept in its state only, and not in the thread's searchable record.
 
+    `on_conflict` decides when two runs start from the same state of a thread. With "reject", the one that saves later
+    gets Agentflow's StaleStateError and nothing of it is saved; with "branch", the checkpoints of both are kept, and the
+    last save is the thread's state.
+
     Every thread answers only to its `user_id`; a config without one stands for "anonymous", as in the graph. Errors are
-    those of Clew.
+    those of Clew and of Agentflow at once (`clew.adapters.agentflow.errors`).
     """
 
     def __init__(
-        self, store: base.BaseCheckpointer | str, *, record_messages: bool = True, clock: Clock = SYSTEM_CLOCK
+        self,
+        store: base.BaseCheckpointer | str,
+        *,
+        record_messages: bool = True,
+        on_conflict: OnConflict = "reject",
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if on_conflict not in ("reject", "branch"):
+            raise ConfigError(f'on_conflict must be "reject" or "branch", not {on_conflict!r}')
         self.store = connect(store) if isinstance(store, str) else store
         if not isinstance(self.store, base.BaseCheckpointer):
             raise ConfigError(f"ClewCheckpointer takes a Clew checkpointer or a URL, not {type(store).__name__}")
         self._owns_store = isinstance(store, str)
-        self._record_messages = record_messages
         self._cache = TimedValues(self.store, clock)
         self._runner = self.store._runner
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
-        """What this object saved or loaded last, by thread and user."""
+        self._saves = Saves(self.store, record_messages=record_messages, on_conflict=on_conflict)
+        self._bases = self._saves.bases
 
     # -- Lifecycle
 
+    keeps_apart = True
+    """Whether plain graphs with other checkpointers in this process leave its runs alone (`apart.py`)."""
+
+    def bind_state_type(self, state_type: type[AgentState]) -> None:
+        """Read states as `state_type`. Agentflow calls this when it compiles a graph with this checkpointer."""
+        super().bind_state_type(state_type)
+        keep_apart(self)
+
+    @translated
     async def asetup(self) -> None:
         """Make the store ready. Not needed: that is done by itself on first use."""
         await self.store.asetup()
 
-    async def arelease(self) -> None:
+    @translated
+    async def arelease(self) -> bool:
         """Close the store if this object opened it."""
         if self._owns_store:
             await self.store.arelease()
+        return True
 
     # -- State
 
@@ -100,6 +116,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         state: StateT = super()._decode_state(dict(data))
         return state
 
+    @translated
     async def aput_checkpoint(
         self,
         config: dict[str, Any],
@@ -108,33 +125,39 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         metadata: dict[str, Any] | None = None,
     ) -> StateT:
         """Save `state` and `messages` together, atomically, as the thread's new head; returns `state`."""
-        await self._save(config, state, self._encode_state(state), "after", messages or (), metadata)
+        await self._saves.save(config, state, self._encode_state(state), "after", messages or (), metadata)
         return state
 
+    @translated
     async def aput_state(self, config: dict[str, Any], state: StateT) -> StateT:
         """Save `state` as the thread's new head; returns `state`."""
         return await self.aput_checkpoint(config, state)
 
+    @translated
     async def aget_state(self, config: dict[str, Any]) -> StateT | None:
-        """The thread's state, or `None`."""
-        head = await self.store.aget_checkpoint(_address(config))
+        """The thread's state, or `None`. A save with the same config goes on from it."""
+        key = key_of(config)
+        head = await self.store.aget_checkpoint(address_of(config))
         if head is None:
-            # The graph reads while it runs, and would take this for a thread to begin.
-            self._thread_is_gone(config)
-            self._check_not_deleted(config)
+            if self._bases.is_running(config, key) and self._bases.of(config, key) != Base(None):
+                # The graph reads while it runs, and would take this for a thread to begin.
+                raise gone(config)
+            self._bases.read(config, key, None)
             return None
         state = self._decode_state(head.state)
-        self._remember(config, head.state, self._digests(head.state))
+        self._saves.loaded(config, head)
         if "is_stream" in config and _tools_are_done(state, head.metadata.metadata):
             config[RESUME_AFTER_NODE_KEY] = state.execution_meta.current_node
         return state
 
+    @translated
     async def aclear_state(self, config: dict[str, Any]) -> bool:
         """Remove all checkpoints of the thread and the results of its tools. Its messages and its description stay."""
-        await self.store.aclear_state(_address(config))
-        self._known.pop(_key(config), None)
+        await self.store.aclear_state(address_of(config))
+        self._saves.forget(config)
         return True
 
+    @translated
     async def aput_state_cache(self, config: dict[str, Any], state: StateT) -> StateT:
         """Keep `state` for the running graph; when the graph has got on with it, also as a checkpoint.
 
@@ -143,144 +166,110 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         saves its steps only here.
         """
         data = self._encode_state(state)
-        known = self._known.get(_key(config))
+        known = self._saves.known_at(config)
         progress = data["execution_meta"]
         wanted = config.get("durable_checkpoint_every_step", True)
         # A request to stop comes from outside of the run: its copy of the state may be older than the head.
         stopping = state.execution_meta.stop_current_execution == StopRequestStatus.STOP_REQUESTED
         if wanted and not stopping and (known is None or known.progress != progress):
             is_new = known is None or known.progress.get("current_node") != progress["current_node"]
-            await self._save(config, state, data, "before" if is_new else "after")
-        await save_cleaned(partial(self.store.aput_state_cache, _address(config)), data)
+            await self._saves.save(config, state, data, "before" if is_new else "after")
+        base = self._bases.of(config, key_of(config))
+        data[_CACHED_AT] = await self._saves.head_id(config) if base is None else base.checkpoint_id
+        await save_cleaned(partial(self.store.aput_state_cache, address_of(config)), data)
         return state
 
+    @translated
     async def aget_state_cache(self, config: dict[str, Any]) -> StateT | None:
         """The state that the running graph keeps in this process; `None` if any process has saved the thread since."""
-        data = await self.store.aget_state_cache(_address(config))
-        return None if data is None else self._decode_state(data)
-
-    async def _save(
-        self,
-        config: dict[str, Any],
-        state: StateT,
-        data: dict[str, Any],
-        saved: str,
-        messages: Iterable[Message] = (),
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Save the state, with the messages that are new or changed in it, and `messages`: the graph hands over only some."""
-        self._check_not_deleted(config)
-        digests = self._digests(data)
-        said: dict[str | int, Message] = {}
-        if self._record_messages:
-            known = self._known.get(_key(config))
-            old = known.messages if known is not None else {}
-            now = {each.message_id: each for each in state.context}
-            said = {key: each for key, each in now.items() if key not in old or old[key] != digests[key]}
-            # As they are in the state: a node may have edited them since.
-            said |= {each.message_id: now.get(each.message_id, each) for each in messages}
-        progress = state.execution_meta
-
-        async def save(parts: tuple[dict[str, Any], list[Record]]) -> None:
-            fields, records = parts
-            await self.store.aput_checkpoint(
-                _address(config),
-                fields,
-                messages=records,
-                node_name=progress.current_node,
-                step=progress.step,
-                metadata={"status": progress.status.value, "saved": saved},
-            )
-
-        await save_cleaned(save, (data, [recorded(message, metadata) for message in said.values()]))
-        self._remember(config, data, digests)
-
-    def _digests(self, data: Mapping[str, Any]) -> dict[str | int, bytes]:
-        """The messages of a state as it is stored, by their ids; none if they are not recorded."""
-        return {each["message_id"]: fingerprint(each) for each in data["context"]} if self._record_messages else {}
-
-    def _remember(self, config: dict[str, Any], data: Mapping[str, Any], messages: Mapping[str | int, bytes]) -> None:
-        key, run_id = _key(config), _address(config)["run_id"]
-        if run_id is None and key in self._known:
-            # Somebody who only looks: the run that this belongs to goes on.
-            run_id = self._known[key].run_id
-        self._known[key] = _Known(
-            run_id=run_id,
-            progress=data["execution_meta"],
-            messages=messages,
-        )
-        self._known.move_to_end(key)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-
-    def _thread_is_gone(self, config: dict[str, Any]) -> None:
-        known = self._known.get(_key(config))
-        if known is not None:
-            self._known[_key(config)] = _Known(known.run_id, {}, {}, is_deleted=True)
-
-    def _check_not_deleted(self, config: dict[str, Any]) -> None:
-        """That the run is not one whose thread was deleted under it: it must not bring the thread back."""
-        known, run_id = self._known.get(_key(config)), _address(config)["run_id"]
-        if known is not None and known.is_deleted and run_id is not None and known.run_id == run_id:
-            thread_id = _address(config)["thread_id"]
-            message = f"thread {thread_id!r} was deleted during run {run_id!r}; to begin it anew, start another run"
-            raise ThreadDeletedError(message, thread_id=thread_id)
+        data = await self.store.aget_state_cache(address_of(config))
+        if data is None:
+            return None
+        key, cached_at = key_of(config), data.pop(_CACHED_AT, None)
+        # A run may cache its state in the moment after another one saved: then it belongs to an older head.
+        if self._bases.is_running(config, key):
+            if Base(cached_at) != self._bases.of(config, key):
+                return None
+        elif cached_at != await self._saves.head_id(config):
+            return None
+        self._bases.read(config, key, cached_at)
+        return self._decode_state(data)
 
     # -- Shared cache and stop requests
 
     def _stop_request_key(self, config: dict[str, Any]) -> str:
         # Not joined with a colon, as thread "a" of user "b:c" is not thread "a:b" of user "c".
-        return json.dumps(_key(config))
+        return json.dumps(key_of(config))
 
+    @translated
+    async def aclear_stop_request(self, config: dict[str, Any]) -> Any:
+        """Forget a request to stop. The graph does so when a run begins, right before it reads the state to go on from."""
+        if "is_stream" in config:
+            # A run's config, as the graph makes it.
+            self._bases.begin(config, key_of(config))
+        return await self._clear_stop_request(config)
+
+    async def _clear_stop_request(self, config: dict[str, Any]) -> Any:
+        return await self._cache.clear(STOP_REQUEST_NAMESPACE, self._stop_request_key(config))
+
+    @translated
     async def aput_cache_value(self, namespace: str, key: str, value: Any, ttl_seconds: int | None = None) -> Any:
         """Keep `value` for `ttl_seconds`, or for good, for all processes on this store; returns it."""
         await self._cache.put(namespace, key, value, ttl_seconds)
         return value
 
+    @translated
     async def aget_cache_value(self, namespace: str, key: str) -> Any:
         """The value that any process put last, or `None` if there is none or its time is over."""
         return await self._cache.get(namespace, key)
 
-    async def aclear_cache_value(self, namespace: str, key: str) -> None:
-        """Forget a value."""
-        await self._cache.clear(namespace, key)
+    @translated
+    async def aclear_cache_value(self, namespace: str, key: str) -> Any:
+        """Forget a value; returns it, or `None` if there was none or its time was over."""
+        return await self._cache.clear(namespace, key)
 
+    @translated
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
         """The keys of a namespace whose values are not over."""
         return [key for key in await self._cache.keys(namespace) if key.startswith(prefix or "")]
 
     # -- Results of tools
 
+    @translated
     async def aget_tool_result(self, config: dict[str, Any], tool_call_id: str) -> dict[str, Any] | None:
         """What the tool call gave when it was run, or `None` if it was not, or in another user's thread."""
-        results = await self.store.aget_state(_address(config) | ledger.namespace(tool_call_id))
+        results = await self.store.aget_state(address_of(config) | ledger.namespace(tool_call_id))
         found = results.get(tool_call_id) if results is not None else None
         return None if found is None else ledger.unpacked(found, self.state_type)
 
+    @translated
     async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
-        """Record durably what the tool call gave, so that it is not run again after a crash."""
+        """Record durably what the tool call gave, so that it is not run again after a crash. The first result stays."""
         entry = {tool_call_id: ledger.packed(result)}
-        place = _address(config) | ledger.namespace(tool_call_id)
-        await save_cleaned(lambda value: self.store.aupdate_state(place, set=value), entry)
+        place = address_of(config) | ledger.namespace(tool_call_id)
+        await save_cleaned(partial(ledger.add, self.store, place), entry)
         return True
 
     # -- Messages
 
+    @translated
     async def aput_messages(
         self, config: dict[str, Any], messages: list[Message], metadata: dict[str, Any] | None = None
     ) -> bool:
         """Add messages at the end of the record, all or none; one with a known id replaces that one in its place."""
         records = [recorded(message) for message in messages]
-        await save_cleaned(lambda value: self.store.aput_messages(_address(config), value, metadata), records)
+        await save_cleaned(lambda value: self.store.aput_messages(address_of(config), value, metadata), records)
         return True
 
+    @translated
     async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
-        """One message. Raises IndexError if it is not there, as Agentflow's own checkpointers do."""
-        record = await self.store.aget_message(_address(config), str(message_id))
+        """One message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
+        record = await self.store.aget_message(address_of(config), str(message_id))
         if record is None:
-            raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
+            raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return restored(record)
 
+    @translated
     async def alist_messages(
         self,
         config: dict[str, Any],
@@ -289,22 +278,31 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         limit: int | None = None,
     ) -> list[Message]:
         """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
-        records = await self.store.alist_messages(_address(config), search, offset or 0, limit)
+        records = await self.store.alist_messages(address_of(config), search, offset or 0, limit)
         return [restored(record) for record in records]
 
+    @translated
     async def adelete_message(self, config: dict[str, Any], message_id: str | int) -> bool:
-        """Remove one message. Raises IndexError if it is not there."""
-        if not await self.store.adelete_message(_address(config), str(message_id)):
-            raise IndexError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
+        """Remove one message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
+        if not await self.store.adelete_message(address_of(config), str(message_id)):
+            raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return True
 
     # -- Threads
 
+    @translated
     async def aput_thread(self, config: dict[str, Any], thread_info: ThreadInfo) -> bool:
-        """Describe the thread. Its owner is the config's user, whoever `thread_info` names."""
-        address = _address(config)
+        """Describe the thread. Its owner is the config's user, whoever `thread_info` names.
+
+        Raises ConfigError if `thread_info` is of another thread than the config.
+        """
+        address = address_of({"thread_id": thread_info.thread_id, **config})
+        if str(thread_info.thread_id) != address["thread_id"]:
+            raise ConfigError(
+                f"the ThreadInfo is of thread {thread_info.thread_id!r}, and the config names {address['thread_id']!r}"
+            )
         known = await self.store.aget_thread(address)
-        info = Thread(
+        info = Description(
             thread_id=address["thread_id"],
             thread_name=thread_info.thread_name,
             tags=known.tags if known is not None else (),
@@ -314,11 +312,13 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         await self.store.aput_thread(address, info)
         return True
 
+    @translated
     async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
         """The thread's description, or `None`."""
-        thread = await self.store.aget_thread(_address(config))
+        thread = await self.store.aget_thread(address_of(config))
         return None if thread is None else described(thread)
 
+    @translated
     async def alist_threads(
         self,
         config: dict[str, Any],
@@ -327,16 +327,22 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         limit: int | None = None,
     ) -> list[ThreadInfo]:
         """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
-        user = {"user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID)}
+        user = {"user_id": user_of(config)}
         return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
+    @translated
     async def aclean_thread(self, config: dict[str, Any]) -> bool:
-        """Remove the thread with everything: states, messages, results of tools, description, stop request."""
-        await self.store.adelete_thread(_address(config))
-        self._thread_is_gone(config)
-        await self.aclear_stop_request(config)
-        return True
+        """Remove the thread with everything: states, messages, results of tools, description, stop request.
 
+        Says whether it was there. Raises PermissionDeniedError if it is another user's.
+        """
+        was_there = await self.store.aget_thread(address_of(config)) is not None
+        await self.store.adelete_thread(address_of(config))
+        self._saves.forget(config)
+        await self._clear_stop_request(config)
+        return was_there
+
+    @translated
     async def aget_thread_owner(self, thread_id: str | int) -> str | None:
         """Whose the thread is, whoever asks; `None` if it is nobody's or there is none."""
         thread = await self.store.aget_thread({"thread_id": str(thread_id), "user_id": ANY_USER})
@@ -358,7 +364,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     list_cache_keys = blocking(alist_cache_keys)
     request_stop: Any = blocking(BaseCheckpointer.arequest_stop)
     is_stop_requested: Any = blocking(BaseCheckpointer.ais_stop_requested)
-    clear_stop_request: Any = blocking(BaseCheckpointer.aclear_stop_request)
+    clear_stop_request = blocking(aclear_stop_request)
     get_tool_result = blocking(aget_tool_result)
     put_tool_result = blocking(aput_tool_result)
     put_messages = blocking(aput_messages)
@@ -370,21 +376,6 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     list_threads = blocking(alist_threads)
     clean_thread = blocking(aclean_thread)
     get_thread_owner = blocking(aget_thread_owner)
-
-
-def _address(config: dict[str, Any]) -> dict[str, Any]:
-    """Agentflow's config as Clew's: ids may be numbers there, and it holds much else."""
-    thread_id, run_id = config.get("thread_id"), config.get("run_id")
-    return {
-        "thread_id": str(thread_id) if isinstance(thread_id, int) else thread_id,
-        "user_id": config.get("user_id", DEFAULT_ANONYMOUS_USER_ID),
-        "run_id": None if run_id is None else str(run_id),
-    }
-
-
-def _key(config: dict[str, Any]) -> tuple[str, str]:
-    address = _address(config)
-    return str(address["thread_id"]), str(address["user_id"])
 
 
 def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:

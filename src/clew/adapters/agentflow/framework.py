@@ -1,4 +1,4 @@
-"""What the adapter takes from Agentflow, under the name that the installed distribution gives it.
+"""Names of Agentflow that the adapter uses, from whichever distribution is installed.
 
 `10xgraph` answers to the old name too, but deprecates it, so its own name is tried first.
 """
@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from clew.errors import MissingExtraError
 
 if find_spec("tenxgraph") is not None:
+    from tenxgraph.core import exceptions
     from tenxgraph.core.graph import StateGraph, ToolNode
     from tenxgraph.core.graph.compiled_graph import CompiledGraph
     from tenxgraph.core.graph.utils.handler_utils import RESUME_AFTER_NODE_KEY
@@ -15,10 +16,15 @@ if find_spec("tenxgraph") is not None:
     from tenxgraph.core.state.execution_state import StopRequestStatus
     from tenxgraph.core.state.message_block import TextBlock
     from tenxgraph.storage.checkpointer import BaseCheckpointer
-    from tenxgraph.storage.checkpointer.base_checkpointer import STATE_FORMAT_VERSION, STATE_META_KEY
+    from tenxgraph.storage.checkpointer.base_checkpointer import (
+        STATE_FORMAT_VERSION,
+        STATE_META_KEY,
+        STOP_REQUEST_NAMESPACE,
+    )
     from tenxgraph.utils.constants import DEFAULT_ANONYMOUS_USER_ID
     from tenxgraph.utils.thread_info import ThreadInfo
 elif find_spec("agentflow") is not None:
+    from agentflow.core import exceptions
     from agentflow.core.graph import StateGraph, ToolNode
     from agentflow.core.graph.compiled_graph import CompiledGraph
     from agentflow.core.graph.utils.handler_utils import RESUME_AFTER_NODE_KEY
@@ -26,7 +32,11 @@ elif find_spec("agentflow") is not None:
     from agentflow.core.state.execution_state import StopRequestStatus
     from agentflow.core.state.message_block import TextBlock
     from agentflow.storage.checkpointer import BaseCheckpointer
-    from agentflow.storage.checkpointer.base_checkpointer import STATE_FORMAT_VERSION, STATE_META_KEY
+    from agentflow.storage.checkpointer.base_checkpointer import (
+        STATE_FORMAT_VERSION,
+        STATE_META_KEY,
+        STOP_REQUEST_NAMESPACE,
+    )
     from agentflow.utils.constants import DEFAULT_ANONYMOUS_USER_ID
     from agentflow.utils.thread_info import ThreadInfo
 else:
@@ -40,6 +50,7 @@ __all__ = [
     "RESUME_AFTER_NODE_KEY",
     "STATE_FORMAT_VERSION",
     "STATE_META_KEY",
+    "STOP_REQUEST_NAMESPACE",
     "AgentState",
     "BaseCheckpointer",
     "CompiledGraph",
@@ -49,4 +60,5 @@ __all__ = [
     "TextBlock",
     "ThreadInfo",
     "ToolNode",
+    "exceptions",
 ]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 from injectq import InjectQ
 from typing_extensions import TypeVar
 
+from clew.adapters.agentflow.apart import each_within
 from clew.adapters.agentflow.checkpointer import ClewCheckpointer
 from clew.adapters.agentflow.framework import AgentState, CompiledGraph, StateGraph, ToolNode
-from clew.adapters.injection import provide, resolved
+from clew.adapters.injection import active, provide, resolved
 
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
@@ -18,27 +20,28 @@ StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 class IsolatedStateGraph(StateGraph[StateT]):
     """A `StateGraph` with a container of its own, in which it is built and each of its runs takes place.
 
-    Agentflow looks the checkpointer up in the container that is active when it is needed: usually the one of the
-    process, where the last compiled graph has put its own. And `Inject[…]` in a node function keeps what it found first.
-    Here, graphs with different stores run in one process, one after the other or at once, each on its own store, and
-    `Inject[…]` in node functions and tools is looked up at every call.
+    Agentflow looks stores, callbacks and publishers up in the container that is active when they are needed: usually the one
+    of the process, where the last compiled graph has put its own. And `Inject[…]` in a node function keeps what it found
+    first. Here, graphs run in one process, one after the other or at once, each with its own, and `Inject[…]` in node
+    functions and tools is looked up at every call.
     """
 
     def __init__(self, *args: Any, container: InjectQ | None = None, **options: Any) -> None:
         self._own = container if container is not None else InjectQ()
-        with self._own.context():
-            super().__init__(*args, container=self._own, **options)
+        with active(self._own):
+            # Not container=: that would make it the active one of the whole thread, for good.
+            super().__init__(*args, **options)
 
     def add_node(self, name_or_func: Any, func: Any = None) -> Any:
         """Add a node as `StateGraph` does."""
-        with self._own.context():
+        with active(self._own):
             if func is None:
                 return super().add_node(_looking_up(name_or_func))
             return super().add_node(name_or_func, _looking_up(func))
 
     def compile(self, checkpointer: Any = None, *args: Any, **options: Any) -> Any:
         """Compile as `StateGraph` does. In node functions `Inject[clew.BaseCheckpointer]` is then the store itself."""
-        with self._own.context():
+        with active(self._own):
             if isinstance(checkpointer, ClewCheckpointer):
                 provide(self._own, checkpointer.store)
             for node in self.nodes.values():
@@ -58,42 +61,24 @@ class _IsolatedCompiledGraph(CompiledGraph[StateT]):
     _own: InjectQ
 
     async def ainvoke(self, *args: Any, **options: Any) -> Any:
-        with self._own.context():
+        with active(self._own):
             return await super().ainvoke(*args, **options)
 
     def override_node(self, name: str, func: Any) -> Any:
-        with self._own.context():
+        with active(self._own):
             return super().override_node(name, _looking_up(func))
 
     async def astop(self, *args: Any, **options: Any) -> Any:
-        with self._own.context():
+        with active(self._own):
             return await super().astop(*args, **options)
 
     async def astream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        async for chunk in _each_in(self._own, super().astream(*args, **options)):
+        async for chunk in each_within(partial(active, self._own), super().astream(*args, **options)):
             yield chunk
 
     async def arealtime(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        async for event in _each_in(self._own, super().arealtime(*args, **options)):
+        async for event in each_within(partial(active, self._own), super().arealtime(*args, **options)):
             yield event
-
-
-async def _each_in(container: InjectQ, items: Any) -> AsyncIterator[Any]:
-    """What `items` yields, each made in `container`'s context.
-
-    A context that stayed open over a `yield` would be the consumer's, too, and that of another stream that it reads in turns.
-    """
-    try:
-        while True:
-            with container.context():
-                try:
-                    item = await anext(items)
-                except StopAsyncIteration:
-                    return
-            yield item
-    finally:
-        with container.context():
-            await items.aclose()
 
 
 def _looking_up(func: Any) -> Any:

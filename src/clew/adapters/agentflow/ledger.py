@@ -1,11 +1,14 @@
-"""Results of tools: in which namespace of the thread they are, and what they look like there."""
+"""Results of tools: their namespace in the thread, how one is added, and what it looks like there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from clew.adapters.agentflow.framework import AgentState, Message
 from clew.adapters.agentflow.plain import plain
+from clew.checkpointer.base import BaseCheckpointer
+from clew.errors import ConflictError, LeaseError, ThreadDeletedError
 
 NAMESPACE: Final = "agentflow.tools"
 _KIND: Final = "__agentflow__"
@@ -18,6 +21,36 @@ def namespace(tool_call_id: str) -> dict[str, str]:
     """
     message_id = tool_call_id.rpartition(":")[0]
     return {"checkpoint_ns": f"{NAMESPACE}/{message_id}"}
+
+
+async def add(store: BaseCheckpointer, place: dict[str, Any], entry: Mapping[str, Any]) -> None:
+    """Record `entry` (one call and its result) at `place`, unless the call has a result there already.
+
+    Raises ThreadDeletedError if the thread was deleted meanwhile.
+    """
+    try:
+        # Mostly it is the first of its message. A look before would make the store forget that the thread was deleted.
+        await store.aput_checkpoint(place, dict(entry), parent=None, on_conflict="reject")
+        return
+    except (ThreadDeletedError, LeaseError):
+        raise
+    except ConflictError:
+        pass
+    while True:
+        head = await store.aget_checkpoint(place)
+        if head is None:
+            message = f"thread {place['thread_id']!r} was deleted while a tool's result was recorded"
+            raise ThreadDeletedError(message, thread_id=place["thread_id"])
+        if entry.keys() <= head.state.keys():
+            return
+        try:
+            await store.aupdate_state(place | {"checkpoint_id": head.checkpoint_id}, set=entry, on_conflict="reject")
+            return
+        except (ThreadDeletedError, LeaseError):
+            raise
+        except ConflictError:
+            # Another tool's result was first.
+            continue
 
 
 def packed(value: Any) -> Any:

@@ -18,6 +18,7 @@ from llmfy.llmfy_core.messages.tool_call import ToolCall
 from clew.adapters.fingerprint import unsaid
 from clew.adapters.llmfy.messages import fingerprints, recorded
 from clew.adapters.llmfy.metadata import LLMFY, field_of, their_metadata, told_by
+from clew.adapters.llmfy.states import OBJECTS, allow, check_known, copied, label, untagged
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
 from clew.codec.registry import register
@@ -28,8 +29,8 @@ from clew.model.commit import HEAD, OnConflict
 from clew.model.config import User
 from clew.model.thread import ThreadInfo
 
-# llmfy 0.9 hands over its messages as objects.
-for _cls in (Role, ContentType, Content, ToolCall, Message):
+_OWN = (Role, ContentType, Content, ToolCall, Message)
+for _cls in _OWN:
     register(_cls, name=f"llmfy.{_cls.__name__}")
 
 
@@ -48,11 +49,14 @@ class ClewCheckpointer(TheirCheckpointer):
 
     - `messages`: the field of the state whose messages go into the conversation record too, with the same commit; `None`
       for none.
+    - `types`: classes of yours in the state, as in `FlowEngine(types=…)`; `clew.register` does the same. An object of
+      any other class is refused when it is saved.
     - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps the checkpoints of both, and
       the later save is the latest; "reject" raises ConflictError in the one that comes later.
     """
 
-    requires_serialization = True
+    # llmfy's own serialization refuses tuples and sets, and takes a dict with "__type__" for an object of its own.
+    requires_serialization = False
 
     def __init__(
         self,
@@ -60,10 +64,15 @@ class ClewCheckpointer(TheirCheckpointer):
         *,
         user_id: str | int | User = None,
         messages: str | None = "messages",
+        types: Iterable[type] = (),
         on_conflict: OnConflict = "branch",
     ) -> None:
         if on_conflict not in ("branch", "reject"):
             raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        types = tuple(types)
+        for each in types:
+            allow(each)
+        self._classes = {label(each): each for each in (*_OWN, *types)}
         self._owns = not isinstance(checkpointer, BaseCheckpointer)
         self.checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
         self.user_id = user_id
@@ -74,7 +83,7 @@ class ClewCheckpointer(TheirCheckpointer):
 
     async def save(self, checkpoint: TheirCheckpoint) -> None:
         """Save a checkpoint as the session's latest. An id that was saved before is replaced in its place."""
-        await save_cleaned(partial(self._save, checkpoint.metadata), checkpoint.state)
+        await save_cleaned(partial(self._save, checkpoint.metadata), copied(checkpoint.state))
 
     async def _save(self, metadata: TheirMetadata, state: dict[str, Any]) -> None:
         told = told_by(metadata)
@@ -93,7 +102,7 @@ class ClewCheckpointer(TheirCheckpointer):
             messages=recorded(said, unsaid(before, now)),
             node_name=field_of(told, "node"),
             step=field_of(told, "step"),
-            metadata={LLMFY: told},
+            metadata={LLMFY: told, OBJECTS: True},
             on_conflict=self._on_conflict,
             new_id=checkpoint_id,
             parent=None if base is not None and base.checkpoint_id is None else HEAD,
@@ -102,18 +111,25 @@ class ClewCheckpointer(TheirCheckpointer):
             bases[session_id] = _Base(checkpoint_id, now)
 
     async def load(self, session_id: str, checkpoint_id: str | None = None) -> TheirCheckpoint | None:
-        """The session's latest checkpoint, or the one with the id; `None` if there is none, or it is of another session."""
+        """The session's latest checkpoint, or the one with the id; `None` if there is none, or it is of another session.
+
+        Raises ConfigError if its state holds an object of a class that is not registered.
+        """
         found = await self.checkpointer.aget_checkpoint(self._config(session_id, checkpoint_id or None))
         if not checkpoint_id:
             base = _Base(None, ())
             if found is not None:
-                base = _Base(found.checkpoint_id, fingerprints(self._messages(found.state)))
+                base = _Base(found.checkpoint_id, fingerprints(self._messages(self._state(found))))
             self._bases.set({**self._bases.get({}), session_id: base})
-        return _theirs(found) if found is not None else None
+        if found is None:
+            return None
+        theirs = self._theirs(found)
+        check_known(theirs.state)
+        return theirs
 
     async def list(self, session_id: str, limit: int | None = 10) -> builtins.list[TheirCheckpoint]:
         """The latest `limit` checkpoints of a session, newest first; `None` for all, 0 for none."""
-        return [_theirs(each) for each in await self.checkpointer.aget_history(self._config(session_id), limit)]
+        return [self._theirs(each) for each in await self.checkpointer.aget_history(self._config(session_id), limit)]
 
     async def delete(self, session_id: str, checkpoint_id: str | None = None) -> None:
         """Remove one checkpoint of a session, or the session with everything in it. What is not there is none."""
@@ -158,14 +174,19 @@ class ClewCheckpointer(TheirCheckpointer):
         if self._field is None:
             return []
         found = await self.checkpointer.aget_checkpoint(self._config(session_id))
-        return fingerprints(self._messages(found.state)) if found is not None else []
+        return fingerprints(self._messages(self._state(found))) if found is not None else []
+
+    def _theirs(self, checkpoint: Checkpoint) -> TheirCheckpoint:
+        return TheirCheckpoint(metadata=their_metadata(checkpoint.metadata), state=self._state(checkpoint))
+
+    def _state(self, checkpoint: Checkpoint) -> Any:
+        """The state of `checkpoint`, also if it was stored with llmfy's tags: only 0.11 has made them."""
+        metadata = checkpoint.metadata.metadata
+        is_tagged = OBJECTS not in metadata and "node" in metadata.get(LLMFY, {})
+        return untagged(checkpoint.state, self._classes) if is_tagged else checkpoint.state
 
     def _config(self, session_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
         return {"thread_id": session_id, "user_id": self.user_id, "checkpoint_id": checkpoint_id}
-
-
-def _theirs(checkpoint: Checkpoint) -> TheirCheckpoint:
-    return TheirCheckpoint(metadata=their_metadata(checkpoint.metadata), state=checkpoint.state)
 
 
 def _sessions(threads: Iterable[ThreadInfo]) -> builtins.list[ThreadInfo]:

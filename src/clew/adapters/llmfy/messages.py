@@ -49,14 +49,11 @@ def _message(item: Any) -> Message | None:
 
 
 def _fields(item: Any) -> Mapping[str, Any]:
-    """The fields of a message: of the object itself, of what llmfy 0.11 writes for one, or of a plain dict."""
+    """The fields of a message: of an object, or of a plain dict."""
     dump = getattr(item, "model_dump", None)
     if dump is not None:
         item = dump(mode="json")
-    if isinstance(item, Mapping):
-        inner = item.get("data") if "__type__" in item else None
-        return inner if isinstance(inner, Mapping) else item
-    return {}
+    return item if isinstance(item, Mapping) else {}
 
 
 def _block(content: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ MESSAGE_IDS: Final = "message_ids"
 """The field that says under which id each item is in the conversation record; `None` for one that is not."""
 _WRITES: Final = frozenset({"add_items", "pop_item", "fork", "compaction"})
 """What sessions name their checkpoints after."""
+_PROTOCOL: Final = ("get_items", "add_items", "pop_item", "clear_session")
+"""The methods of the SDK's protocol: all that a subclass has to override to change what is stored."""
 
 _log = logging.getLogger(__name__)
 
@@ -153,7 +156,7 @@ class ClewSession:
         """
         await self._checkpointer.adelete_thread(self.config)
 
-    async def fork(self, from_turn: int | None = None, *, session_id: str | None = None) -> ClewSession:
+    async def fork(self, from_turn: int | None = None, *, session_id: str | None = None) -> Self:
         """A new session that begins as this one is, or as it was right before the user's message number `from_turn`.
 
         The first is number 1. The fork shares what is stored, and the checkpointer with it. Raises ConflictError if
@@ -165,13 +168,11 @@ class ClewSession:
             kept = self._length_before(from_turn, self._items(checkpoint))
             source["checkpoint_id"] = checkpoint.checkpoint_id if checkpoint is not None else None
         forked = await self._checkpointer.afork(source, session_id)
-        session = ClewSession(
-            forked["thread_id"],
-            self._checkpointer,
-            user_id=self.user_id,
-            session_settings=self.session_settings,
-            record_messages=self._record_messages,
-        )
+        # A copy: what a subclass does with items, its fork does as well.
+        session = copy.copy(self)
+        session.session_id = forked["thread_id"]
+        session._owns_checkpointer = False
+        session._is_known_session = True
         if kept is not None:
             try:
                 await session._keep_only(kept)
@@ -291,12 +292,19 @@ class ClewSession:
         return [new_id() if self._record_messages else None for _ in items]
 
     # What follows is no part of the SDK's protocol: its compaction looks for these names, and without them it would clear the
-    # session and add to it anew, which would take the history away.
+    # session and add to it anew, which would take the history away. They write around the methods of the protocol: where a
+    # subclass overrides one, to redact items or to count them, it must not be left out. The SDK's own sessions do the same.
+
+    def _is_overridden(self) -> bool:
+        """Whether a subclass has a method of the protocol of its own."""
+        return any(getattr(type(self), name) is not getattr(ClewSession, name) for name in _PROTOCOL)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> CompactionSnapshot | None:
         """The latest `limit` items, to be replaced if nobody has written meanwhile; `None` if they can't be read whole."""
+        if self._is_overridden():
+            return None
         try:
             checkpoint = await self._checkpointer.aget_checkpoint(self.config)
         except CorruptRecordError:
@@ -315,6 +323,8 @@ class ClewSession:
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
         """Put `items` in the place of all; says whether nobody has written meanwhile."""
+        if self._is_overridden():
+            return False
         checkpoint = await self._checkpointer.aget_checkpoint(self.config)
         if checkpoint is None:
             return False
