@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -69,18 +68,12 @@ def _hunt_all(chosen: list[Mutation], console: Console, *, jobs: int, checked: b
     ):
         base = copy_sources(Path(place))
         task = progress.add_task("", total=len(chosen) + len(storages) * checked)
-<<<<<<< HEAD
-        checks: dict[Future[Any], str] = {pool.submit(check, storage, base): storage for storage in storages if checked}
-        hunts: list[Future[Any]] = [pool.submit(hunt, mutation, base) for mutation in chosen]
-        for done in as_completed([*checks, *hunts]):
-=======
         jobs_of: dict[Future[Verdict | float], str] = {}
         for storage in storages if checked else ():
             jobs_of[pool.submit(check, storage, base)] = storage
         for mutation in chosen:
             jobs_of[pool.submit(hunt, mutation, base)] = mutation.storage
         for done in as_completed(jobs_of):
->>>>>>> refs/heads/mutants
             progress.advance(task)
             try:
                 outcome = done.result()
@@ -88,17 +81,12 @@ def _hunt_all(chosen: list[Mutation], console: Console, *, jobs: int, checked: b
                 errors.append(str(error))
                 text = f"ERROR     {error}"
             else:
-<<<<<<< HEAD
-                text = f"passed    {checks[done]}: its tests, without a mutation  {outcome:.1f} s"
-                console.print(text, markup=False, highlight=False)
-=======
                 if isinstance(outcome, Verdict):
                     verdicts.append(outcome)
                     text = _line(outcome)
                 else:
                     text = f"passed    {jobs_of[done]}: its tests, without a mutation  {outcome:.1f} s"
             console.print(text, markup=False, highlight=False)
->>>>>>> refs/heads/mutants
     order = {mutation: place for place, mutation in enumerate(chosen)}
     console.print(_table(sorted(verdicts, key=lambda each: order[each.mutation])))
     survivors = [each for each in verdicts if each.killed is None]

@@ -12,7 +12,7 @@ from clew.adapters.langgraph.ids import inner_id, outer_id
 from clew.adapters.langgraph.twins import SyncTwins
 from clew.checkpointer.base import BaseCheckpointer
 from clew.model.config import ANY_USER
-from clew.storage.checks import not_the_owner
+from clew.storage.rules import not_the_owner
 
 
 class Naming(SyncTwins):
