@@ -10,7 +10,7 @@ import clew
 from clew.testing.simulation.notes import Knowledge
 from clew.testing.simulation.plan import Step
 from clew.testing.simulation.reading import UNKNOWN, Reader
-from clew.testing.verdict.entries import item, message
+from clew.testing.verdict.entries import item, message, parsed
 from clew.testing.verdict.history import Kind, Named
 
 WINDOW: Final = 6
@@ -125,6 +125,7 @@ class Worker(Reader):
             config = {"thread_id": step.thread, "checkpoint_id": known.checkpoints[number]}
 
             async def attach(entry: str, at: dict[str, str] = config, to: int = number) -> int:
+                known.attached[parsed(entry)[1]] = to
                 await self._checkpointer.aput_attachments(at, {entry: item(entry)})
                 return to
 
@@ -157,7 +158,7 @@ class Worker(Reader):
                 kind: Kind = "message" if number != origin else "save" if origin in sure else "state"
                 self._notes.attempt(target, kind, number=number)
                 tried[number] = None if number == origin or number in sure else UNKNOWN
-            for number, at in known.attachments.items():
+            for number, at in known.attached.items():
                 if at == origin:
                     self._notes.attempt(target, "attach", number=number)
                     tried[number] = UNKNOWN
@@ -237,7 +238,7 @@ class Worker(Reader):
             self._settled(thread, accepted)
             self._notes.end(thread, number)
         self._believe(thread, kind, number, result)
-        if kind != "thin":
+        if kind != "thin" and not (put_off and self._put_off):
             self._known(thread).doubtful.difference_update(removes)
 
     def _doubt(self, thread: str, kind: Kind, number: int, removes: Sequence[Named]) -> None:
