@@ -114,7 +114,7 @@ def make_plan(
     removals: bool,
     servers: int,
     clients: int = 3,
-    steps: int = 270,
+    steps: int = 300,
     troubles: Mapping[TroubleKind, int] = TROUBLES,
 ) -> Plan:
     """The plan of a seed for the scenario `name`: so many `steps`, or a few more, in the lanes of all clients together."""

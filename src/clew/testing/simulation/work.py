@@ -104,7 +104,8 @@ class Worker(Reader):
         """Clean up: what may go is what is not among the newest ones for sure."""
         known = self._known(step.thread)
         doubtful = [number for part, (_, number) in sorted(known.doubtful) if part == "checkpoints"]
-        safe = sorted(known.checkpoints)[-max(1, _KEPT - len(doubtful)) :]
+        certain = max(0, _KEPT - len(doubtful))
+        safe = sorted(known.checkpoints)[-certain:] if certain else []
         going = [number for number in known.checkpoints if number not in safe] + doubtful
         policy = clew.RetentionPolicy(max_history=_KEPT)
         await self._write(
@@ -217,7 +218,7 @@ class Worker(Reader):
         put_off: bool = False,
     ) -> None:
         number = self._notes.attempt(thread, kind, removes)
-        self._doubt(thread, kind, number, removes)
+        removed = self._doubt(thread, kind, number, removes)
         self._trace.note(self._process.name, f"{kind} {number}{_named(removes)}: begins", thread)
         accepted = list(self._pending.get(thread, ()))
         try:
@@ -239,24 +240,28 @@ class Worker(Reader):
             self._notes.end(thread, number)
         self._believe(thread, kind, number, result)
         if kind != "thin" and not (put_off and self._put_off):
-            self._known(thread).doubtful.difference_update(removes)
+            self._known(thread).doubtful -= removed
 
-    def _doubt(self, thread: str, kind: Kind, number: int, removes: Sequence[Named]) -> None:
-        """From now on, and until its end is known, what it brings and what it takes may be there or not."""
+    def _doubt(self, thread: str, kind: Kind, number: int, removes: Sequence[Named]) -> set[Named]:
+        """From now on, and until its end is known, what it brings and what it takes may be there or not; what it takes."""
         known, entry = self._known(thread), self._entry(number)
         known.doubtful |= {("checkpoints", entry), ("messages", entry)} if kind in ("save", "append") else set()
         known.doubtful |= {("messages", entry)} if kind == "message" else set()
         if kind in ("save", "append", "message"):
             known.said.add(number)
-        known.doubtful |= set(removes)
+        removed = set(removes)
         for part, (_, gone) in removes:
             kept: dict[int, Any] = getattr(known, part)
             kept.pop(gone, None)
         if kind in ("clear", "delete"):
+            removed |= {("checkpoints", self._entry(each)) for each in known.checkpoints}
             known.checkpoints.clear()
             known.attachments.clear()
         if kind == "delete":
+            removed |= {("messages", self._entry(each)) for each in known.messages}
             known.messages.clear()
+        known.doubtful |= removed
+        return removed
 
     def _believe(self, thread: str, kind: Kind, number: int, result: Any) -> None:
         known, entry = self._known(thread), self._entry(number)
