@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from clew.checkpointer.answers import Answer
 from clew.checkpointer.blocking import LoopRunner
-from clew.errors import ClewError, StorageError
+from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, User
 from clew.model.queries import (
@@ -205,6 +205,9 @@ class Background:
         # Those behind it are given up first, so that none of them comes after what is saved next.
         await self.finished(of)
         error = self._errors.pop(whose, None)
+        if isinstance(error, TransientStorageError):
+            # It was tried again until it was given up. The call that tells of it would take it for its own, and try again.
+            raise StorageError(f"an earlier save of thread {of!r} was given up: {error}", thread_id=of) from error
         if error is not None:
             error.add_note(f"An earlier save of thread {of!r}, accepted with durability='background', ended like this.")
             raise error

@@ -61,6 +61,8 @@ class Knowledge:
     checkpoints: dict[int, str] = field(default_factory=dict)
     attachments: dict[int, int] = field(default_factory=dict)
     """The number of the checkpoint that each is attached to."""
+    attached: dict[int, int] = field(default_factory=dict)
+    """The same of all that were ever tried."""
     doubtful: set[Named] = field(default_factory=set)
     said: set[int] = field(default_factory=set)
     """All messages that were ever tried, removed ones too."""

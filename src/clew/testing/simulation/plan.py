@@ -114,7 +114,7 @@ def make_plan(
     removals: bool,
     servers: int,
     clients: int = 3,
-    steps: int = 240,
+    steps: int = 300,
     troubles: Mapping[TroubleKind, int] = TROUBLES,
 ) -> Plan:
     """The plan of a seed for the scenario `name`: so many `steps`, or a few more, in the lanes of all clients together."""
@@ -128,7 +128,8 @@ def make_plan(
     each = -(-steps // sum(map(len, taken)))
     for client, mine in enumerate(taken):
         for lane in mine:
-            times = sorted(chance.uniform(0, SECONDS) for _ in range(each))
+            # Some come when the troubles are over, so that each run has commits to judge, and shows how it recovers.
+            times = sorted(chance.uniform(0, SECONDS if chance.random() < 0.7 else 1.5 * SECONDS) for _ in range(each))
             ops = {op: often for op, often in _WORK[lane].items() if removals or lane != "own" or op not in _WHOLE}
             made += [
                 Step(

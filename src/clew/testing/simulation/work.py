@@ -10,7 +10,7 @@ import clew
 from clew.testing.simulation.notes import Knowledge
 from clew.testing.simulation.plan import Step
 from clew.testing.simulation.reading import UNKNOWN, Reader, status_of
-from clew.testing.verdict.entries import item, message
+from clew.testing.verdict.entries import item, message, parsed
 from clew.testing.verdict.history import Kind, Named
 
 WINDOW: Final = 6
@@ -104,7 +104,8 @@ class Worker(Reader):
         """Clean up: what may go is what is not among the newest ones for sure."""
         known = self._known(step.thread)
         doubtful = [number for part, (_, number) in sorted(known.doubtful) if part == "checkpoints"]
-        safe = sorted(known.checkpoints)[-max(1, _KEPT - len(doubtful)) :]
+        certain = max(0, _KEPT - len(doubtful))
+        safe = sorted(known.checkpoints)[-certain:] if certain else []
         going = [number for number in known.checkpoints if number not in safe] + doubtful
         policy = clew.RetentionPolicy(max_history=_KEPT)
         await self._write(
@@ -125,6 +126,7 @@ class Worker(Reader):
             config = {"thread_id": step.thread, "checkpoint_id": known.checkpoints[number]}
 
             async def attach(entry: str, at: dict[str, str] = config, to: int = number) -> int:
+                known.attached[parsed(entry)[1]] = to
                 await self._checkpointer.aput_attachments(at, {entry: item(entry)})
                 return to
 
@@ -157,7 +159,7 @@ class Worker(Reader):
                 kind: Kind = "message" if number != origin else "save" if origin in sure else "state"
                 self._notes.attempt(target, kind, number=number)
                 tried[number] = None if number == origin or number in sure else UNKNOWN
-            for number, at in known.attachments.items():
+            for number, at in known.attached.items():
                 if at == origin:
                     self._notes.attempt(target, "attach", number=number)
                     tried[number] = UNKNOWN
@@ -216,7 +218,7 @@ class Worker(Reader):
         put_off: bool = False,
     ) -> None:
         number = self._notes.attempt(thread, kind, removes)
-        self._doubt(thread, kind, number, removes)
+        removed = self._doubt(thread, kind, number, removes)
         self._trace.note(self._process.name, f"{kind} {number}{_named(removes)}: begins", thread)
         accepted = list(self._pending.get(thread, ()))
         try:
@@ -238,25 +240,29 @@ class Worker(Reader):
             status = await status_of(self._checkpointer)
             self._notes.end(thread, number, alone=status is not None and status.secondary_healthy is False)
         self._believe(thread, kind, number, result)
-        if kind != "thin":
-            self._known(thread).doubtful.difference_update(removes)
+        if kind != "thin" and not (put_off and self._put_off):
+            self._known(thread).doubtful -= removed
 
-    def _doubt(self, thread: str, kind: Kind, number: int, removes: Sequence[Named]) -> None:
-        """From now on, and until its end is known, what it brings and what it takes may be there or not."""
+    def _doubt(self, thread: str, kind: Kind, number: int, removes: Sequence[Named]) -> set[Named]:
+        """From now on, and until its end is known, what it brings and what it takes may be there or not; what it takes."""
         known, entry = self._known(thread), self._entry(number)
         known.doubtful |= {("checkpoints", entry), ("messages", entry)} if kind in ("save", "append") else set()
         known.doubtful |= {("messages", entry)} if kind == "message" else set()
         if kind in ("save", "append", "message"):
             known.said.add(number)
-        known.doubtful |= set(removes)
+        removed = set(removes)
         for part, (_, gone) in removes:
             kept: dict[int, Any] = getattr(known, part)
             kept.pop(gone, None)
         if kind in ("clear", "delete"):
+            removed |= {("checkpoints", self._entry(each)) for each in known.checkpoints}
             known.checkpoints.clear()
             known.attachments.clear()
         if kind == "delete":
+            removed |= {("messages", self._entry(each)) for each in known.messages}
             known.messages.clear()
+        known.doubtful |= removed
+        return removed
 
     def _believe(self, thread: str, kind: Kind, number: int, result: Any) -> None:
         known, entry = self._known(thread), self._entry(number)
