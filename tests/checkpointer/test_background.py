@@ -239,6 +239,20 @@ def test_what_may_pass_is_tried_again(store):
     assert checkpointer.status().background.failed == 0
 
 
+def test_a_save_that_was_given_up_is_told_and_not_taken_for_an_error_of_the_next_call(store):
+    """Found by the simulator: the next call tried again, as if its own request had failed, and nobody was told."""
+    lasting = ["before apply"] * 3
+    checkpointer = store.open(failing(None, *lasting), durability="background", retry_for=0.0)
+    checkpointer.put_state("t", {"n": 1})
+    assert checkpointer.get_state("t") == {"n": 1}
+    for number in (2, 3, 4):
+        checkpointer.put_state("t", {"n": number})
+        with pytest.raises(clew.StorageError, match="an earlier save of thread 't' was given up") as caught:
+            checkpointer.get_state("t")
+        assert not isinstance(caught.value, clew.TransientStorageError)
+    assert checkpointer.get_state("t") == {"n": 1}
+
+
 def test_another_process_that_writes_in_between_loses_nothing(store):
     mine, other = store.open(Gated, durability="background"), store.open()
     mine.storage.open.set()
