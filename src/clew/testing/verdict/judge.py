@@ -216,7 +216,9 @@ def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *,
     missing = _passed(thread, seen, read, part) if alone else _missing(thread, seen, read, part)
     if missing is None:
         return
-    if may_hide and (read.elsewhere or (read.view == "log" and missing.entry not in held.log)):
+    # What one store acknowledged alone, while the other may have served, becomes a sibling of the head.
+    beside = missing.alone and read.view != "messages"
+    if may_hide and (read.elsewhere or beside or (read.view == "log" and missing.entry not in held.log)):
         findings.hidden += 1
         return
     waited = read.begun - missing.ended
