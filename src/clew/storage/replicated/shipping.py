@@ -179,15 +179,19 @@ class Shipping:
     ) -> dict[str, None]:
         """Apply the entries of each thread in their order, up to the first that does not fit; the threads that have one.
 
-        `target` may have a later one of them already, of a try that was not acknowledged, and what comes after that
-        would fit by its chain. So the first of a thread goes alone. If it is applied, the chain ended where it should,
-        and the others follow.
+        `target` may have one of them already, of a try that was not acknowledged, after commits of its own; and what comes
+        after that would fit by its chain. So the first of a thread goes alone. If it is applied, the chain ended where it
+        should, and the others follow. If `target` had it, it fits only if `target` has nothing to hand over of that thread.
         """
         misfits: dict[str, None] = {}
         left = [(entry, commit) for entry, commit in batch if entry.thread_id not in refused]
         while left:
             firsts = {each[0].thread_id: each for each in reversed(left)}
             done, proven = await _fitting(target, list(firsts.values()), misfits)
+            for entry in [each for each in done if each.thread_id not in proven]:
+                if await waiting(target, entry.thread_id, 1):
+                    done.remove(entry)
+                    misfits[entry.thread_id] = None
             others = [each for each in left if each is not firsts[each[0].thread_id]]
             rest = [each for each in others if each[0].thread_id not in misfits]
             following = [each for each in rest if each[0].thread_id in proven]
