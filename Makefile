@@ -35,6 +35,10 @@ test: .venv/.dev ## run the tests
 machines: .venv/.dev ## run the state machines with fresh steps; CLEW_SEED=<seed> takes those of a run that failed again
 	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/storage tests/replicated -k Machine $(ARGS)
 
+.PHONY: contracts
+contracts: .venv/.dev ## run every rule of a commit on every path of every storage and wrapper
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -q -n auto tests/storage tests/replicated -k test_a_rule_refuses $(ARGS)
+
 .PHONY: test-agentflow
 test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.12 or newer, in environments of their own
 	@set -e; found=; \

@@ -19,12 +19,16 @@ from tests.storage.test_contract_redis import clean
 
 
 class TestTwoMemoryStorages(StorageContract):
+    paths = ("warm", "between")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return replicated(MemoryStorage(), MemoryStorage(), mode="async")
 
 
 class TestTwoStoragesThatFail(StorageContract):
     """Each fails now and then, and what came of it is not told; whoever calls tries again."""
+
+    paths = ("cold", "retried")
 
     answers_get_lost = True
 
@@ -37,6 +41,8 @@ class TestTwoStoragesThatFail(StorageContract):
 
 
 class TestSQLiteAndRedis(DurableStorageContract):
+    paths = ("batched", "retried")
+
     @pytest.fixture(autouse=True)
     def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
         yield

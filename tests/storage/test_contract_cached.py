@@ -48,11 +48,15 @@ def over_redis(directory: Path) -> Storage:
 
 
 class TestMemoryOverMemory(StorageContract):
+    paths = ("warm", "retried")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return cached(MemoryStorage())
 
 
 class TestSQLiteWithMemory(DurableStorageContract):
+    paths = ("cold", "between")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return cached(SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL"))
 
@@ -67,6 +71,8 @@ class TestMemoryWithSQLite(StatesContract):
 
 
 class TestPostgresWithRedis(PostgresContract):
+    paths = ("cold", "batched")
+
     @pytest.fixture(autouse=True)
     def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
         yield
@@ -83,6 +89,8 @@ class TestLockedAndCached(CheckpointContract, ValueContract, RemovalContract, Fo
 
 class TestCachedAndFaulty(FaultyContract):
     """The cold storage fails and loses answers, and whoever is above the cache tries again."""
+
+    paths = ("cold", "retried")
 
     def make_storage(self, tmp_path: Path) -> Storage:
         return RetryingStorage(cached(FaultyStorage(MemoryStorage(), PLANS[self.chosen]())), attempts=1000)

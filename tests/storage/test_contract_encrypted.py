@@ -61,11 +61,15 @@ def _sealed(sealer: Sealer, record: Stored) -> Stored:
 
 
 class TestEncryptedMemory(Encrypted, StorageContract):
+    paths = ("batched", "retried")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return encrypted(MemoryStorage())
 
 
 class TestEncryptedSQLite(Encrypted, DurableStorageContract):
+    paths = ("cold", "between")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return encrypted(SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL"))
 

@@ -35,10 +35,14 @@ class FaultyContract(StorageContract):
 
 
 class TestFaultyMemoryStorage(FaultyContract):
+    paths = ("cold", "retried")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return retried(MemoryStorage(), self.chosen)
 
 
 class TestFaultySQLiteStorage(FaultyContract, DurableStorageContract):
+    paths = ("cold", "retried")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return retried(SQLiteStorage(tmp_path / "clew.db"), self.chosen)

@@ -35,6 +35,8 @@ class TestMemoryStorage(StorageContract):
 
 
 class TestCopyingStorage(StorageContract):
+    paths = ("cold", "retried")
+
     def make_storage(self, tmp_path: Path) -> MemoryStorage:
         return CopyingStorage()
 

@@ -54,6 +54,7 @@ if PGBOUNCER is None:
         """Where there is a PgBouncer, `test_postgres_pgbouncer.py` runs the same through it."""
 
         statement_cache_size = 0
+        paths = ("warm", "batched")
 
 
 class _Dropping(storage_machine(lambda directory: PgStorage(shared_postgres(), schema=schema_of(directory)))):  # type: ignore[misc]

@@ -62,10 +62,14 @@ class TestRedisStorage(RedisContract):
 
 
 class TestRedisClusterStorage(RedisContract):
+    paths = ("warm", "between")
+
     url = staticmethod(shared_cluster)
 
 
 class TestFaultyRedisStorage(FaultyContract, RedisContract):
+    paths = ("cold", "retried")
+
     url = staticmethod(shared_redis)
 
     def make_storage(self, tmp_path: Path) -> Storage:

@@ -16,5 +16,7 @@ def settled(inner: Storage) -> Storage:
 
 
 class TestSettledMemoryStorage(StorageContract):
+    paths = ("warm", "retried")
+
     def make_storage(self, tmp_path: Path) -> Storage:
         return settled(MemoryStorage())

@@ -71,6 +71,8 @@ def bouncer():
 
 
 class TestPgStorageBehindPgBouncer(DurableStorageContract):
+    paths = ("warm", "batched")
+
     @pytest.fixture(autouse=True)
     def behind(self, bouncer, tmp_path):
         self.bouncer = bouncer

@@ -55,6 +55,8 @@ from clew.testing.build import checkpoint, commit, deletion, fork_of, message, r
 class TestSQLiteStorageWithSmallLimits(DurableStorageContract):
     """The same with everything in the substring indexes at once, and places that move on after every commit."""
 
+    paths = ("warm", "between")
+
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
         monkeypatch.setattr(indexing, "INDEX_FROM", 0)
