@@ -278,6 +278,7 @@ class Writer:
                 self._connections.prepare()
                 connection = self._connections.open()
                 applier = self._applier = Applier(connection, busy_timeout=self._connections.busy_timeout)
+            self._connections.check_there()
             applier.begin()
         except (sqlite3.Error, ClewError) as error:
             raise _FileFailedError(error) from error
