@@ -39,7 +39,7 @@ from clew.model.status import Status
 from clew.storage.offload import pause
 from clew.storage.protocol import RESERVED, Capabilities, Storage
 from clew.storage.replicated.copies import BusyError, Unbroken
-from clew.storage.replicated.failover import Settings, Silent, Use
+from clew.storage.replicated.failover import Settings, Side, Silent, Use
 from clew.storage.replicated.hiding import without_reserved, without_reserved_stats
 from clew.storage.replicated.merging import Rebase
 from clew.storage.replicated.packing import pack
@@ -121,7 +121,7 @@ class ReplicatedStorage(StorageWrapper):
             min(_POLL, health_check_interval / 3),
             suspends=self.capabilities.suspends,
         )
-        self._begun: dict[tuple[str, str], Begin] = {}
+        self._begun: dict[tuple[str, str], tuple[Side, Begin]] = {}
         self._warned = False
         self._closed = False
 
@@ -176,17 +176,23 @@ class ReplicatedStorage(StorageWrapper):
     # Writing
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        named = [each if each.begin is not None else replace(each, begin=self._begin(each)) for each in commits]
-        outcomes = await self._serve(lambda store, use: self._apply(store, use, named))
+        outcomes = await self._serve(lambda store, use: self._apply(store, use, commits))
         for each in commits:
             self._begun.pop((each.thread_id, each.commit_id), None)
         await self._workers.wake()
         return outcomes
 
-    def _begin(self, commit: Commit) -> Begin:
-        """What a thread is to be known by if `commit` creates it: the same when it is tried again, since the store that it
-        reached first may be the other one."""
-        begin = self._begun.setdefault((commit.thread_id, commit.commit_id), Begin(incarnation=new_id()))
+    def _begin(self, commit: Commit, side: Side) -> Begin:
+        """The incarnation of the thread, if `commit` creates it.
+
+        A retry on the other store names the same one, because the first try may have created the thread in the first store. A
+        retry on the same store names another one: if the first try had created the thread and it is not there any more, it was
+        deleted since, and whoever knew it has to be told.
+        """
+        key = commit.thread_id, commit.commit_id
+        known = self._begun.pop(key, None)
+        begin = Begin(incarnation=new_id()) if known is None or known[0] == side else known[1]
+        self._begun[key] = side, begin
         if len(self._begun) > _REMEMBERED:
             self._begun.pop(next(iter(self._begun)), None)
         return begin
@@ -227,6 +233,8 @@ class ReplicatedStorage(StorageWrapper):
         if commit.thread_id == RESERVED:
             return PermissionDeniedError(f"thread {RESERVED!r} is replication's own", thread_id=RESERVED)
         commit = inner(commit, use.term)
+        if commit.begin is None:
+            commit = replace(commit, begin=self._begin(commit, use.side))
         fork = commit.fork
         if fork is not None and fork.checkpoint_id is None:
             # The head may be another one by the time the other store gets it.
