@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.testing.verdict.history import History
-from drill.ledger import read_lines
+from drill.ledger import is_acknowledgement, read_lines
 from drill.writer import Plan
 
 _ROOT = Path(__file__).parent.parent
@@ -74,9 +74,7 @@ class Fleet:
                 news = ledger.read()
             news = news[: news.rfind(b"\n") + 1]
             self._read[plan.writer] = self._read.get(plan.writer, 0) + len(news)
-            self.acknowledged += sum(
-                line.startswith(b'["end"') and line.endswith(b",null]") for line in news.splitlines()
-            )
+            self.acknowledged += sum(map(is_acknowledgement, news.splitlines()))
             if self._processes[plan.writer].poll() is not None:
                 raise self._crash(plan)
         return self.acknowledged

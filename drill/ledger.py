@@ -72,6 +72,12 @@ def read_lines(path: Path) -> list[Line]:
     return [_DECODER.decode(line) for line in _whole(path).splitlines()]
 
 
+def is_acknowledgement(line: bytes) -> bool:
+    """Whether a line of a ledger notes that a commit was acknowledged."""
+    noted = _DECODER.decode(line)
+    return isinstance(noted, Ended) and noted.error is None
+
+
 def _whole(path: Path) -> bytes:
     text = path.read_bytes() if path.exists() else b""
     return text[: text.rfind(b"\n") + 1]
