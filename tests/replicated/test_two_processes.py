@@ -9,7 +9,10 @@ import time
 import pytest
 
 from clew.errors import TransientStorageError
+from clew.model.commit import After, Removal
 from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import StaleBasisError
+from clew.storage.replicated.beginnings import Beginnings
 from clew.testing import FaultyStorage
 from clew.testing.build import commit, message
 from clew.testing.contract.base import chain, full_commit
@@ -214,3 +217,32 @@ def test_sync_mode_has_two_writers_of_a_thread_in_both_stores_without_copying_it
                 process.apply(commit(messages=[message(f"{number} {id(process)}")]))
                 assert pair.secondary.message_ids() == pair.primary.message_ids()
         assert_same(pair.primary, pair.secondary)
+
+
+def test_a_retried_creation_tells_those_who_knew_the_thread_that_was_deleted_meanwhile():
+    """Found by the simulator: it named the same incarnation again, and a late writer got through."""
+    made = full_commit("t", commit_id="first")
+    beginnings = Beginnings()
+    first = beginnings.of(made, "primary")
+    assert beginnings.of(made, "secondary") == first
+    again = beginnings.of(made, "secondary")
+    assert again != first
+    assert beginnings.of(made, "primary") == again
+    beginnings.forget(made)
+    assert beginnings.of(made, "secondary") != again
+
+
+def test_a_turn_in_the_secondary_keeps_out_what_an_earlier_turn_still_hands_over():
+    """Found by the simulator: a commit of the turn before came to the secondary after the new holder had read the thread."""
+    with Pair(mode="sync", failback_delay=3600) as pair:
+        process = pair.process()
+        process.apply(full_commit())
+        end = pair.secondary.refused(commit(after=After("nothing"), remove=Removal()), StaleBasisError).actual
+        pair.down.add("primary")
+        process.until(lambda: process.status().failed_over)
+        process.lease("holder")
+        late = commit(messages=[message("late")], after=After(end))
+        pair.secondary.refused(late, StaleBasisError)
+        before = len(pair.secondary.journal())
+        process.lease("holder")
+        assert len(pair.secondary.journal()) == before

@@ -19,7 +19,7 @@ from clew.errors import (
     TransientStorageError,
 )
 from clew.ids import new_id
-from clew.model.commit import Applied, Begin, Commit
+from clew.model.commit import Applied, Commit, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.queries import (
     AttachmentQuery,
@@ -38,8 +38,9 @@ from clew.model.reports import Progress, ResyncReport
 from clew.model.status import Status
 from clew.storage.offload import pause
 from clew.storage.protocol import RESERVED, Capabilities, Storage
+from clew.storage.replicated.beginnings import Beginnings
 from clew.storage.replicated.copies import BusyError, Unbroken
-from clew.storage.replicated.failover import Settings, Side, Silent, Use
+from clew.storage.replicated.failover import Settings, Silent, Use
 from clew.storage.replicated.hiding import without_reserved, without_reserved_stats
 from clew.storage.replicated.merging import Rebase
 from clew.storage.replicated.packing import pack
@@ -121,7 +122,8 @@ class ReplicatedStorage(StorageWrapper):
             min(_POLL, health_check_interval / 3),
             suspends=self.capabilities.suspends,
         )
-        self._begun: dict[tuple[str, str], tuple[Side, Begin]] = {}
+        self._beginnings = Beginnings()
+        self._sealed: dict[str, int] = {}
         self._warned = False
         self._closed = False
 
@@ -178,24 +180,9 @@ class ReplicatedStorage(StorageWrapper):
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         outcomes = await self._serve(lambda store, use: self._apply(store, use, commits))
         for each in commits:
-            self._begun.pop((each.thread_id, each.commit_id), None)
+            self._beginnings.forget(each)
         await self._workers.wake()
         return outcomes
-
-    def _begin(self, commit: Commit, side: Side) -> Begin:
-        """The incarnation of the thread, if `commit` creates it.
-
-        A retry on the other store names the same one, because the first try may have created the thread in the first store. A
-        retry on the same store names another one: if the first try had created the thread and it is not there any more, it was
-        deleted since, and whoever knew it has to be told.
-        """
-        key = commit.thread_id, commit.commit_id
-        known = self._begun.pop(key, None)
-        begin = Begin(incarnation=new_id()) if known is None or known[0] == side else known[1]
-        self._begun[key] = side, begin
-        if len(self._begun) > _REMEMBERED:
-            self._begun.pop(next(iter(self._begun)), None)
-        return begin
 
     async def _apply(self, store: Storage, use: Use, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         await self._room(store, use)
@@ -234,7 +221,7 @@ class ReplicatedStorage(StorageWrapper):
             return PermissionDeniedError(f"thread {RESERVED!r} is replication's own", thread_id=RESERVED)
         commit = inner(commit, use.term)
         if commit.begin is None:
-            commit = replace(commit, begin=self._begin(commit, use.side))
+            commit = replace(commit, begin=self._beginnings.of(commit, use.side))
         fork = commit.fork
         if fork is not None and fork.checkpoint_id is None:
             # The head may be another one by the time the other store gets it.
@@ -276,9 +263,29 @@ class ReplicatedStorage(StorageWrapper):
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         async def ask(store: Storage, use: Use) -> LeaseRecord:
-            return outer_lease(await store.lease(thread_id, user, holder=holder, now=now, ttl=ttl), use.term)
+            record = await store.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
+            if use.side == "secondary" and record.holder == holder and ttl > 0:
+                await self._seal(store, use, record)
+            return outer_lease(record, use.term)
 
         return await self._serve(ask)
+
+    async def _seal(self, store: Storage, use: Use, record: LeaseRecord) -> None:
+        """End the thread's chain in the secondary when a turn begins there.
+
+        A commit of an earlier turn, which a writer of the term before still hands over from the primary, has no fence here. It
+        would fit by its chain, after the new holder has read the thread."""
+        if self._sealed.get(record.thread_id) == record.token:
+            return
+        nothing = Commit(
+            commit_id=new_id(), thread_id=record.thread_id, user=ANY_USER, at=record.since, remove=Removal()
+        )
+        (outcome,) = await store.apply((replace(nothing, journal=pack(nothing, term=use.term, lone=True)),))
+        if isinstance(outcome, ClewError):
+            raise outcome
+        if len(self._sealed) >= _REMEMBERED:
+            self._sealed.clear()
+        self._sealed[record.thread_id] = record.token
 
     # Reading
 

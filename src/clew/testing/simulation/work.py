@@ -104,7 +104,10 @@ class Worker(Reader):
         """Clean up: what may go is what is not among the newest ones for sure."""
         known = self._known(step.thread)
         doubtful = [number for part, (_, number) in sorted(known.doubtful) if part == "checkpoints"]
-        certain = max(0, _KEPT - len(doubtful))
+        status = await status_of(self._checkpointer)
+        # In async mode, the store that cleans up may not know yet what was removed, and count that among the newest.
+        hides = status is not None and status.replication_mode == "async"
+        certain = 0 if hides else max(0, _KEPT - len(doubtful))
         safe = sorted(known.checkpoints)[-certain:] if certain else []
         going = [number for number in known.checkpoints if number not in safe] + doubtful
         policy = clew.RetentionPolicy(max_history=_KEPT)
