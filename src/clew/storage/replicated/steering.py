@@ -84,7 +84,10 @@ class Steering:
             try:
                 result = await work(self.stores[use.side], use)
             except UnreplicatedError:
-                raise
+                if await self._held(use):
+                    raise
+                # The roles have changed meanwhile: the store that serves now has to have it.
+                continue
             except TransientStorageError as error:
                 self.note(error)
                 if await answers(self.stores[use.side]):
