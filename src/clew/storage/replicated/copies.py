@@ -29,6 +29,8 @@ MANY: Final = 10_000
 """More entries than are ever read of one thread at once."""
 _BATCH: Final = 50
 """How many commits of a copy go to the store in one call."""
+_RECEIPTS: Final = 128
+"""How many receipts of each kind a copy brings along: together, as many as a store keeps."""
 
 
 class BusyError(Exception):
@@ -142,15 +144,16 @@ def copy_commits(
 ) -> list[Commit]:
     """The commits that put the thread of `content` in the place of the one whose chain ends with `found`.
 
-    The first removes the old thread. The last has the id `end`, like the source's last commit. A commit that brings a
-    checkpoint has the checkpoint's id, as it had in the source, so a retry of the original is recognised. The last
-    commit brings the source's other `receipts`, and the ids of the copy's own steps, in case one of them arrives again.
+    The first removes the old thread. The last has the id `end`, like the source's last commit. All others have ids of
+    their own, so that none of them fits after a commit that came from elsewhere: one refused step keeps out all that follow.
+
+    The last commit brings the receipts of the source's last commits, with and without a checkpoint, so a retry of one is
+    recognised. It brings that of the first step too, in case that arrives again.
     """
     commits = list(_chained(content, end, found, unbroken))
-    known = {each.commit_id for each in commits if each.checkpoint is not None} | {end}
-    steps = (each.commit_id for each in commits)
-    lasting = tuple(dict.fromkeys(each for each in (*receipts, *steps) if each not in known))
-    commits[-1] = replace(commits[-1], receipts=lasting)
+    made = [each.checkpoint_id for each in content.checkpoints]
+    known = (*list(receipts)[-_RECEIPTS:], *made[-_RECEIPTS:], commits[0].commit_id)
+    commits[-1] = replace(commits[-1], receipts=tuple(each for each in dict.fromkeys(known) if each != end))
     return commits
 
 
@@ -160,14 +163,9 @@ def _chained(content: Content, end: str, found: str | None, unbroken: Unbroken) 
     epoch -= bool(gaps)
     begin: Begin | None = Begin(incarnation=incarnation, epoch=epoch)
     basis: Basis | None = None
-    used = {end}
     steps = _steps(content, gaps, end, unbroken)
     for number, (at, part) in enumerate(steps):
-        commit_id = end
-        if number < len(steps) - 1:
-            made = part.get("checkpoint")
-            commit_id = made.checkpoint_id if made and made.checkpoint_id not in used else new_id()
-        used.add(commit_id)
+        commit_id = end if number == len(steps) - 1 else new_id()
         yield Commit(
             commit_id=commit_id,
             thread_id=content.thread.thread_id,
