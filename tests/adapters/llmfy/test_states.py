@@ -31,7 +31,7 @@ class Stop:
     at: datetime
 
 
-class Trip(BaseModel):
+class Voyage(BaseModel):
     town: str
     stops: list[Any]
 
@@ -71,15 +71,15 @@ def flow(checkpointer: Any, payload: Any) -> Any:
         {1: {"deep": (b"\xff", 1.5, None)}},
         datetime(2026, 3, 1, tzinfo=UTC),
         [Message(role=Role.USER, content="hi", id="m")],
-        Trip(town="Wien", stops=[STOP, (1, 2)]),
-        {"trips": [Trip(town="Graz", stops=[])], "stop": STOP},
+        Voyage(town="Wien", stops=[STOP, (1, 2)]),
+        {"trips": [Voyage(town="Graz", stops=[])], "stop": STOP},
     ],
     ids=["tag", "tags", "tuple", "set", "frozenset", "keys", "time", "message", "model", "models"],
 )
 def test_a_state_comes_back_as_it_was(store, payload):
     async def go():
         def saver():
-            return ClewCheckpointer(store.open(), types=[Trip, Stop])
+            return ClewCheckpointer(store.open(), types=[Voyage, Stop])
 
         await flow(saver(), payload).invoke({"messages": []}, session_id=SESSION)
         found = await saver().load(SESSION)
@@ -128,7 +128,7 @@ def tagged(value: Any) -> dict[str, Any]:
 
 @pytest.mark.skipif(not NEW, reason="llmfy 0.9 writes no tags")
 def test_what_was_stored_with_tags_is_read_as_objects(store):
-    message, trip = Message(role=Role.USER, content="hi"), Trip(town="Wien", stops=[1])
+    message, trip = Message(role=Role.USER, content="hi"), Voyage(town="Wien", stops=[1])
     stored = {
         "messages": [tagged(message)],
         "trips": {"first": tagged(trip), "stop": tagged(STOP)},
@@ -139,7 +139,7 @@ def test_what_was_stored_with_tags_is_read_as_objects(store):
     async def go():
         memory = store.open()
         await memory.aput_checkpoint(SESSION, stored, metadata={LLMFY: told_by(checkpoint(1).metadata)})
-        saver = ClewCheckpointer(memory, types=[Trip, Stop])
+        saver = ClewCheckpointer(memory, types=[Voyage, Stop])
         found = await saver.load(SESSION)
         assert found is not None
         expected = {
