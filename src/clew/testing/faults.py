@@ -99,6 +99,9 @@ class RetryingStorage(StorageWrapper):
         super().__init__(inner)
         self._attempts = attempts
 
+    async def setup(self) -> None:
+        await self._around("apply", self.inner.setup)
+
     async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
         for _ in range(self._attempts - 1):
             try:
