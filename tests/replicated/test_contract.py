@@ -37,7 +37,8 @@ class TestTwoStoragesThatFail(StorageContract):
         primary = RetryingStorage(FaultyStorage(MemoryStorage(), at_random(seed=7, rate=0.2)), attempts=3)
         secondary = RetryingStorage(FaultyStorage(MemoryStorage(), at_random(seed=8, rate=0.2)), attempts=3)
         made = replicated(primary, secondary, mode="sync", auto_failover=False)
-        return RetryingStorage(made, attempts=1000)
+        # As many as go on until the stores are asked again who serves, and some more: a try takes microseconds.
+        return RetryingStorage(made, attempts=1_000_000)
 
 
 class TestSQLiteAndRedis(DurableStorageContract):
