@@ -150,14 +150,14 @@ def test_a_retry_of_a_removal_that_reached_both_stores_removes_in_both(pair):
     assert process.message_ids() == ["m1", "b"]
 
 
-def test_of_two_descriptions_the_later_one_stays(pair):
+def test_of_two_descriptions_that_of_the_secondary_stays_whatever_the_clocks_say(pair):
     process = diverge(
         pair,
         [commit(thread=fields("primary"), at=later(5))],
         [commit(thread=fields("secondary"), at=later(3))],
         [full_commit()],
     )
-    assert process.known().text == "primary"
+    assert process.known().text == "secondary"
 
 
 def test_what_came_to_the_secondary_late_moves_nothing_in_the_primary(pair):

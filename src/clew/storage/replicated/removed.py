@@ -4,7 +4,7 @@ A process that reaches only one of the two stores may remove what only the other
 store that acknowledged it. When the two histories meet, that journal is the record of what must not come back:
 
 - A message or a checkpoint that was removed by its id stays removed. Attachments go with their checkpoint.
-- Of two descriptions, the one whose commit has the later time stays.
+- Of two descriptions, that of the secondary stays, like its head: it was the last to serve.
 - A deletion of a thread that was not there deletes the other store's thread, unless that was written to later.
 
 Clearing a state removes what its store had. A deletion of a thread removes that incarnation of it, in both stores.
@@ -36,7 +36,6 @@ class Removed:
     checkpoints: set[Name] = field(default_factory=set)
     threads: set[str] = field(default_factory=set)
     deleted_at: datetime | None = None
-    described_at: datetime | None = None
 
     @classmethod
     def by(cls, entries: Iterable[JournalEntry]) -> Removed:
@@ -60,14 +59,11 @@ class Removed:
         self.messages.difference_update(each.message_id for each in commit.messages)
         if commit.checkpoint is not None:
             self.checkpoints.discard((commit.checkpoint.namespace, commit.checkpoint.checkpoint_id))
-        if commit.thread is not None:
-            self.described_at = commit.at
 
     def left_of_commit(self, commit: Commit) -> Commit:
         """`commit` without what was removed."""
         new = commit.checkpoint
         gone = new is not None and (new.namespace, new.checkpoint_id) in self.checkpoints
-        outdated = self.described_at is not None and commit.at < self.described_at
         return replace(
             commit,
             checkpoint=None if gone else new,
@@ -76,7 +72,6 @@ class Removed:
                 each for each in commit.attachments if (each.namespace, each.checkpoint_id) not in self.checkpoints
             ),
             messages=tuple(each for each in commit.messages if each.message_id not in self.messages),
-            thread=None if outdated else commit.thread,
         )
 
     def left_of(self, content: Content) -> Content | None:
