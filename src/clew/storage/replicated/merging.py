@@ -299,7 +299,9 @@ class Merging:
             attachments=attachments,
             messages=messages,
         )
-        return made if adds(made) or made.remove is not None else None
+        # A removal from a thread that is not there needs no commit. Without a basis, one that comes late (its process was
+        # stopped, and another has merged the thread since) would remove what is there by then.
+        return made if adds(made) or (made.remove is not None and basis is not None) else None
 
     def _rebased(
         self, record: CheckpointRecord, rows: Sequence[ValueRow], log: _Log
