@@ -17,7 +17,7 @@ FIXED = {
     "plain": 8, "cache": 5, "background": 5, "sync": 6, "async": 6,
     "encrypted-plain": 2, "encrypted-cache": 2, "encrypted-background": 2, "encrypted-sync": 2, "encrypted-async": 2,
 }  # fmt: skip
-FRESH = 8.0
+FRESH = 5.0
 """Seconds of fresh seeds."""
 
 
