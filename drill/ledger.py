@@ -73,7 +73,7 @@ def read_lines(path: Path) -> list[Line]:
 
 
 def is_acknowledgement(line: bytes) -> bool:
-    """Whether a line of a ledger notes that a commit was acknowledged."""
+    """True for a line of a ledger that notes an acknowledged commit."""
     noted = _DECODER.decode(line)
     return isinstance(noted, Ended) and noted.error is None
 

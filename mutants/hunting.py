@@ -23,7 +23,7 @@ _FAILURE = re.compile(r"^FAILED \S*?::(?P<test>.+?)(?: - .*)?$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a mutant: the test that `killed` it, or None if it survived."""
+    """The outcome for a mutant: the test that `killed` it, or None if it survived."""
 
     mutation: Mutation
     killed: str | None

@@ -20,7 +20,7 @@ NOTIONS = {
     "journal": "A commit and its journal entry are written together, or neither.",
     "nothing": "A refused commit leaves nothing.",
 }
-"""What else a commit promises, beside the table of rules: names as those of rules."""
+"""Promises of a commit that are not in the table of rules, named in the same way."""
 
 
 class MutationError(Exception):
