@@ -1,5 +1,5 @@
-# Everything runs in .venv, which is made on first use. Needs make and Python 3.11 or newer, nothing else.
-#   make test ARGS="-k fork -x"     arguments for the command that runs
+# Everything runs in .venv, which is created on first use. Needs make and Python 3.11 or newer.
+#   make test ARGS="-k fork -x"     passes arguments on to the command
 #   make demo PYTHON=/path/to/python3.12
 
 SHELL := /bin/sh
@@ -9,9 +9,9 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-# The two distributions of Agentflow, and where pyenv keeps Pythons that are new enough for them.
+# Agentflow's two distributions, and where pyenv keeps Pythons that are new enough for them.
 AGENTFLOW := 10xscale-agentflow 10xgraph
-# Frameworks that the benchmarks measure beside Clew, each in an environment of its own.
+# Frameworks that the benchmarks compare with Clew, each in its own environment.
 PEERS := langgraph agentflow llmfy openai
 AGENTFLOW_PYTHONS := $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[2-9]*/bin/python)
 ARGS ?=
@@ -24,23 +24,44 @@ help: ## show this list
 	    printf '%-18s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: .venv/.demo ## kill an agent in the middle of a run, and see that nothing is lost
+demo: .venv/.demo ## kill an agent in the middle of a run and resume it with nothing lost
 	@$(BIN)/clew demo $(ARGS)
 
+# --- Tests: tests/rings.py says which test belongs to which of the three rings.
+
+.PHONY: quick
+quick: .venv/.dev ## run the tests that need no server: while you edit
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal --ring quick $(ARGS)
+
 .PHONY: test
-test: .venv/.dev ## run the tests
-	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+test: .venv/.dev ## run the tests that CI runs: before you push
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
+
+.PHONY: test-all
+test-all: test-full test-agentflow test-openai-sdk test-llmfy-old drill simulate ## run every test there is, with fresh random steps, and the drill
+
+.PHONY: test-full
+test-full: .venv/.dev ## run every test of tests/, with more and fresh random steps; CLEW_SEED=<seed> repeats a run
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --ring all --timeout 3600 $(ARGS)
+
+.PHONY: test-docs
+test-docs: .venv/.dev ## run the examples in README.md and docs/, and check links and reference pages
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_readme.py tests/test_docs.py $(ARGS)
 
 .PHONY: machines
-machines: .venv/.dev ## run the state machines with fresh steps; CLEW_SEED=<seed> takes those of a run that failed again
-	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/storage tests/replicated -k Machine $(ARGS)
+machines: .venv/.dev ## run the storages' state machines with fresh steps; CLEW_SEED=<seed> repeats a run
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -n auto --dist worksteal --ring all --timeout 3600 tests/storage tests/replicated -k Machine $(ARGS)
 
 .PHONY: contracts
-contracts: .venv/.dev ## run every rule of a commit on every path of every storage and wrapper
-	@CLEW_FRESH=1 $(BIN)/python -m pytest -q -n auto tests/storage tests/replicated -k test_a_rule_refuses $(ARGS)
+contracts: .venv/.dev ## run every commit rule on every path of every storage and wrapper
+	@CLEW_FRESH=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --ring all tests/storage tests/replicated -k test_a_rule_refuses $(ARGS)
+
+.PHONY: interrupts
+interrupts: .venv/.dev ## interrupt calls 4,000 times at random moments; CLEW_SEED=<seed> repeats a run
+	@CLEW_INTERRUPTS=$${CLEW_INTERRUPTS:-4000} $(BIN)/python -m pytest -q -n 0 --ring all tests/checkpointer/test_storm.py $(ARGS)
 
 .PHONY: test-agentflow
-test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.12 or newer, in environments of their own
+test-agentflow: ## run the Agentflow adapter's tests in their own environments (needs Python 3.12 or newer)
 	@set -e; found=; \
 	for python in $(PYTHON) python3.13 python3.12 python3.14 $(AGENTFLOW_PYTHONS); do \
 	    if "$$python" -c 'import ensurepip, sqlite3, sys, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then \
@@ -65,53 +86,65 @@ test-agentflow: ## run the tests of the Agentflow adapter, which need Python 3.1
 	        printf '%s\n' '$(CURDIR)' > "$$place/.place"; \
 	    fi; \
 	    echo "== $$distribution on $$("$$place/bin/python" --version)"; \
-	    "$$place/bin/python" -m pytest -q -n auto tests/adapters/agentflow tests/adapters/injection $(ARGS); \
+	    "$$place/bin/python" -m pytest -q -n auto --dist worksteal tests/adapters/agentflow tests/adapters/injection $(ARGS); \
 	done
 
 .PHONY: test-openai-sdk
-test-openai-sdk: .venv/openai-sdk/.ready ## run the session tests of the OpenAI Agents SDK with ClewSession (downloads them once)
+test-openai-sdk: .venv/openai-sdk/.ready ## run the OpenAI Agents SDK's own session tests with ClewSession (downloads them once)
 	@cd .venv/openai-sdk/source && PYTHONPATH="$(CURDIR)/tests/adapters/openai/sdk" ../bin/python -m pytest -q -p clew_in_place_of_sqlite \
 	    $$(../bin/python -c 'import tomllib; print(*tomllib.load(open("$(CURDIR)/tests/adapters/openai/sdk/tests.toml", "rb"))["files"])') $(ARGS)
 
 .PHONY: test-llmfy-old
-test-llmfy-old: .venv/llmfy-old/.ready ## run the tests of the llmfy adapter with llmfy 0.9
+test-llmfy-old: .venv/llmfy-old/.ready ## run the llmfy adapter's tests with llmfy 0.9
 	@.venv/llmfy-old/bin/python -m pytest -q -p no:cacheprovider tests/adapters/llmfy --ignore tests/adapters/llmfy/test_newer.py $(ARGS)
 
 .PHONY: check
-check: lint test ## format, lint, types, import contract and tests: what CI runs
+check: lint test ## lint and test: must pass before a commit is merged
 
 .PHONY: lint
-lint: .venv/.dev ## the checks that don't run the code
+lint: .venv/.dev ## check formatting, lint rules, types and the import contract
 	@echo "== format"; $(BIN)/ruff format --check .
 	@echo "== lint"; $(BIN)/ruff check .
 	@echo "== types"; $(BIN)/mypy
 	@echo "== imports"; $(BIN)/lint-imports --no-cache --no-logo
 
 .PHONY: format
-format: .venv/.dev ## format the code and put right what can be put right by itself
+format: .venv/.dev ## format the code and apply automatic fixes
 	@$(BIN)/ruff check --fix-only -q .
 	@$(BIN)/ruff format .
 
+.PHONY: dist
+dist: .venv/dist/.ready ## build the wheel and the sdist, and check them on every Python found
+	@rm -rf dist
+	@.venv/dist/bin/python -m build --outdir dist . > .venv/dist/log 2>&1 || { cat .venv/dist/log; exit 1; }
+	@.venv/dist/bin/twine check --strict dist/*
+	@.venv/dist/bin/python .ci/dist.py dist
+
 .PHONY: bench
-bench: .venv/.dev ## run the benchmarks: Clew beside the raw drivers
+bench: .venv/.dev ## run the benchmarks: Clew and the raw drivers
 	@$(BIN)/python -m bench $(ARGS)
 
 .PHONY: drill
-drill: .venv/.dev ## kill, pause and cut off real servers while processes write, and see that nothing is lost
+drill: .venv/.dev ## kill, pause and cut off real servers while processes write, and check that nothing is lost
 	@$(BIN)/python -m drill $(ARGS)
 
 .PHONY: simulate
-simulate: .venv/.dev ## run the stores, clients and network of a seed in virtual time, by the thousand, and see that nothing is lost
+simulate: .venv/.dev ## simulate stores, clients and network in virtual time, and check that nothing is lost
 	@$(BIN)/python -m clew.testing.simulation $(ARGS)
+
+.PHONY: fuzz
+fuzz: .venv/.dev ## call everything with random arguments, damage stores, and check that only ClewErrors are raised
+	@$(BIN)/python -m clew.testing.fuzz $(ARGS)
+
 .PHONY: mutants
-mutants: .venv/.dev ## break each rule of a commit, in each language it is written in, and see that a test notices
+mutants: .venv/.dev ## break each commit rule in each language, and check that a test notices
 	@$(BIN)/python -m mutants $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: .venv/.dev $(PEERS:%=bench-with-%) ## run the benchmarks beside other frameworks' savers, in environments of their own
+bench-peers: .venv/.dev $(PEERS:%=bench-with-%) ## run the benchmarks of other frameworks' savers, each in its own environment
 	@$(BIN)/python -m bench.peers $(ARGS)
 
-# A peer that can't be installed stops nobody: the reason is kept, and the results name it.
+# If a peer can't be installed, the results say why; the others still run.
 .PHONY: bench-with-%
 bench-with-%:
 	@place=.venv-bench-$*; needs=bench/requirements/$*.txt; \
@@ -135,13 +168,13 @@ bench-with-%:
 	fi
 
 .PHONY: clean
-clean: ## take away .venv and everything else that was made
+clean: ## remove .venv and everything else that make created
 	rm -rf .venv .venv-agentflow .venv-bench-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find src tests bench drill mutants -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# --- The virtual environment: .place is the bare one, .demo has what Clew needs to run, .dev what its tests need.
+# --- The virtual environment: .place is empty, .demo has what the demo needs, .dev what the tests need.
 
-# A .venv that came along with a copied tree, or whose Python is gone, is made anew.
+# A .venv from a copied tree, or one whose Python is gone, is created again.
 ifneq ($(shell $(BIN)/python -c pass 2>/dev/null && cat .venv/.place 2>/dev/null),$(CURDIR))
 .PHONY: .venv/.place
 endif
@@ -166,8 +199,8 @@ endif
 	@printf '%s\n' '$(CURDIR)' > $@
 
 .venv/.demo: .venv/.place pyproject.toml
-	@echo "Installing Clew and what it needs (once)..."
-	@$(PIP) install -e .
+	@echo "Installing Clew and what its command line needs (once)..."
+	@$(PIP) install -e '.[cli]'
 	@touch $@
 
 .venv/.dev: .venv/.place pyproject.toml
@@ -175,7 +208,13 @@ endif
 	@$(PIP) install -e '.[dev]'
 	@touch $@ .venv/.demo
 
-# --- Environments of their own, for what must not meet the others.
+# --- Separate environments.
+
+.venv/dist/.ready: .venv/.place
+	@echo "Setting up build and twine (once)..."
+	@rm -rf .venv/dist && $(BIN)/python -m venv .venv/dist
+	@.venv/dist/bin/python -m pip --disable-pip-version-check -qq install 'build>=1.2' 'twine>=6.1'
+	@touch $@
 
 .venv/openai-sdk/.ready: .venv/.place pyproject.toml
 	@echo "Fetching the source of the OpenAI Agents SDK, and what its tests need (once)..."
@@ -186,7 +225,7 @@ endif
 	@mkdir .venv/openai-sdk/source && tar -xzf .venv/openai-sdk/download/*.tar.gz --strip-components 1 -C .venv/openai-sdk/source
 	@touch $@
 
-# llmfy 0.9 wants a package that no index has, and does not use it here.
+# llmfy 0.9 requires a package that no index has; it is not used here.
 .venv/llmfy-old/.ready: .venv/.place pyproject.toml
 	@echo "Setting up llmfy 0.9 (once)..."
 	@rm -rf .venv/llmfy-old && $(BIN)/python -m venv .venv/llmfy-old

@@ -1,11 +1,11 @@
-"""Benchmarks: Clew beside the raw drivers and beside its peers, measured in one run, strictly in turn.
+"""Benchmarks that compare Clew with the raw drivers and with its peers, in one run, strictly in turn.
 
-workloads/      one module a workload: what is done, and what of it is measured
-targets/        one module a way to keep conversations: Clew, the raw drivers, each peer
-places.py       where targets keep things: folders and servers, and how many bytes went there
-measure.py      calls taken in turn, medians and spread
-goals.py        what the figures must show
+workloads/      one module per workload: the calls, and the measures
+targets/        one module per way to store conversations: Clew, the raw drivers, each peer
+places.py       stores of the targets: folders and servers, and the bytes written to them
+measure.py      interleaved calls, medians and spread
+goals.py        the goals for the figures
 tables.py       figures as tables; charts.py as pictures; publish.py puts both into docs/benchmarks.md
 peers.py        runs this package in the environment of each peer
-requirements/   what is installed in those
+requirements/   the requirements of those environments
 """

@@ -1,7 +1,7 @@
-"""`python -m bench`: run the benchmarks, and print a table for each workload on each storage.
+"""`python -m bench`: runs the benchmarks, and prints a table for each workload on each storage.
 
-`--only growing` runs one workload, `--on sqlite` one storage; `--quick` shows that the harness runs, `--full` takes the
-full sizes.
+`--only growing` runs one workload, `--on sqlite` one storage. `--quick` only tests the harness, and
+`--full` uses the full sizes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measured(
     name: str, storage: str, *, size: Size, report: Report, peer: str | None = None
 ) -> tuple[Outcome, dict[str, str]]:
-    """One workload on one storage, and the versions of the servers that it ran on."""
+    """Run one workload on one storage; return the outcome and the servers' versions."""
     begun = time.monotonic()
     workload = WORKLOADS[name]
     environment = peer or "clew"
@@ -86,7 +86,7 @@ def measured(
         return Outcome(workload=name, storage=storage, environment=environment, left_out=left_out), {}
     failed: list[PeerError] = []
     while True:
-        # What the runs before left behind is not this one's to collect.
+        # Collect the garbage of earlier runs before this one is measured.
         gc.collect()
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +119,7 @@ async def _go(
     peer: str | None,
     failed: Sequence[PeerError],
 ) -> tuple[Run, Results, dict[str, str]]:
-    """Run a workload with all targets but those that failed in it."""
+    """Run a workload with all targets, leaving out those that fail."""
     places = (*OWN.values(), *(PEERS[peer] if peer else ()))
     without = {each.target for each in failed}
     targets = [each for each in targets_of(places, storage) if each.name not in without]

@@ -1,4 +1,4 @@
-"""Charts as SVG, written by hand: lines over turns, both axes logarithmic."""
+"""SVG charts: lines over turns, with both axes logarithmic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Points = Sequence[tuple[float, float]]
 
 
 def chart(title: str, unit: str, lines: Mapping[str, Points]) -> str:
-    """A picture of `lines`, each with its name at its end; `unit` is that of the values, "ms" or "B"."""
+    """Return a chart of `lines`, each with its name at its end; the `unit`
+    of the values is "ms" or "B"."""
     points = [point for line in lines.values() for point in line]
     across = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT, decades=False)
     upward = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP, decades=True)
@@ -56,7 +57,7 @@ def chart(title: str, unit: str, lines: Mapping[str, Points]) -> str:
 
 
 class _Axis:
-    """Where values lie between two ends, on a logarithmic scale."""
+    """A logarithmic scale between two ends."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float, *, decades: bool) -> None:
         low, high = min(values), max(values)
@@ -74,7 +75,7 @@ class _Axis:
 
 
 def _apart(places: Mapping[str, float], *, least: float = 15) -> dict[str, float]:
-    """The same places, moved down where two would be on top of each other."""
+    """Return `places`, moved down where two would overlap."""
     found: dict[str, float] = {}
     last = -least
     for name, place in sorted(places.items(), key=lambda each: each[1]):

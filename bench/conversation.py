@@ -1,4 +1,4 @@
-"""The workload: a conversation of prose that grows by a message of 300 and one of 700 bytes a turn."""
+"""The benchmarks' conversation: prose that grows by a message of 300 and one of 700 bytes per turn."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _WORDS = [
 
 
 def messages(turns: int, seed: int = 1) -> list[dict[str, Any]]:
-    """The messages of a conversation: two a turn, with id, role and metadata."""
+    """Return the messages of a conversation: two per turn, with id, role and metadata."""
     draw = random.Random(seed)
     return [
         {
@@ -167,7 +167,7 @@ def messages(turns: int, seed: int = 1) -> list[dict[str, Any]]:
 
 
 def prose(draw: random.Random, size: int) -> str:
-    """Running text of `size` characters."""
+    """Return prose of `size` characters."""
     text = ""
     while len(text) < size:
         sentence = " ".join(draw.choices(_WORDS, k=draw.randrange(6, 14)))
@@ -176,5 +176,5 @@ def prose(draw: random.Random, size: int) -> str:
 
 
 def json_bytes(state: Any) -> int:
-    """How long `state` is as JSON: the conversation's own size."""
+    """Return the size of `state` as JSON."""
     return len(json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode())

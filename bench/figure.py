@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure, what it must not pass (or must reach), and how it was arrived at."""
+    """A figure, its upper or lower limit, and how it was computed."""
 
     name: str
     value: float

@@ -1,4 +1,4 @@
-"""What the figures must show: goals, computed from the measures of one workload on one storage."""
+"""Goals for the figures, computed from the measures of one workload on one storage."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ SAVE = {"sqlite": 2.0, "postgres": 1.5, "redis": 1.5}
 SAVERS = {"sqlite": (3.0, None), "postgres": (1.5, 2.5), "redis": (2.5, None)}
 STORED = {"sqlite": 1.0, "postgres": 1.2}
 AHEAD = {"save": 35.0, "savers": 25.0}
-"""How many times faster than LangGraph's saver on PostgreSQL."""
+"""Required speed-up over LangGraph's saver on PostgreSQL."""
 
 
 class Table:
-    """The measures of one workload on one storage, to look up."""
+    """The measures of one workload on one storage."""
 
     def __init__(self, storage: str, measures: Sequence[Measure]) -> None:
         self.storage = storage
         self.measures = measures
 
     def whats(self, prefix: str) -> list[str]:
-        """What was measured that begins like this, in the order in which it was."""
+        """Return the measures whose names begin like this, in order."""
         return list(dict.fromkeys(each.what for each in self.measures if each.what.startswith(prefix)))
 
     def get(self, what: str, target: str) -> Measure | None:
@@ -39,7 +39,7 @@ class Table:
         faster: bool = False,
         name: str = "",
     ) -> Iterator[Figure]:
-        """How `mine` stands to `other`; with `faster`, how many times less it takes."""
+        """Return the ratio of `mine` to `other`, or the inverse with `faster`."""
         own, theirs = self.get(what, mine), self.get(what, other)
         if own is None or theirs is None or not own.median or not theirs.median:
             return
@@ -49,7 +49,7 @@ class Table:
 
 
 def shown(measure: Measure) -> str:
-    """A measure as people read it."""
+    """Return a measure in human-readable form."""
     value, spread = measure.median, f" ±{measure.spread:.0%}" if measure.count > 1 else ""
     if measure.unit == "ms":
         return f"{value:.3f} ms{spread}" if value < 10 else f"{value:.1f} ms{spread}"
@@ -127,7 +127,7 @@ def graph(table: Table) -> Iterator[Figure]:
 
 
 def threads(table: Table) -> Iterator[Figure]:
-    """Each call among many threads against the same among few."""
+    """Compare each call among many threads with the same call among few."""
     calls: dict[str, list[str]] = {}
     for what in table.whats(""):
         calls.setdefault(what.partition(" among ")[0], []).append(what)
@@ -169,7 +169,7 @@ GOALS: dict[str, Callable[[Table], Iterator[Figure]]] = {
 
 
 def goals_of(workload: str, storage: str, measures: Sequence[Measure]) -> list[Figure]:
-    """The goals of a workload, as far as what they need was measured."""
+    """Return the goals of a workload for which all measures exist."""
     if workload not in GOALS or not measures:
         return []
     return list(GOALS[workload](Table(storage, measures)))

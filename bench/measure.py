@@ -1,4 +1,4 @@
-"""Measuring: calls taken strictly in turn, medians and spread."""
+"""Measures: calls taken strictly in turn, with median and spread."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 Report = Callable[[str], None]
-"""Told what is going on, for a progress bar."""
+"""A callback for a progress bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What was measured of one target: the median of some repetitions, and how far the quartiles are apart, relative to it."""
+    """A measure of one target: the median of the repetitions, and the
+    interquartile range relative to it."""
 
     what: str
     unit: str
@@ -31,7 +32,7 @@ class Measure:
 
     @classmethod
     def times(cls, what: str, taken: Mapping[str, list[float]]) -> list[Measure]:
-        """Seconds of several targets, as milliseconds."""
+        """Return the times of several targets in milliseconds."""
         return [
             cls.of(what, "ms", target, [each * 1e3 for each in values]) for target, values in taken.items() if values
         ]
@@ -43,9 +44,10 @@ Call = Callable[[int], Awaitable[object]]
 async def in_turn(
     calls: Mapping[str, Call], *, rounds: int, warm_up: int = 0, computed: dict[str, list[float]] | None = None
 ) -> dict[str, list[float]]:
-    """Seconds that each of `calls` took, one after the other in every round, so that a noisy machine is noisy for all.
+    """Return the seconds of each of `calls`. Each round runs all of them, so
+    that noise affects all alike.
 
-    `computed` gets the seconds that this process itself was busy, which a busy machine blurs least.
+    `computed` gets the CPU seconds of this process, which a busy machine affects least.
     """
     taken: dict[str, list[float]] = {name: [] for name in calls}
     busy: dict[str, list[float]] = {name: [] for name in calls}
@@ -64,6 +66,6 @@ async def in_turn(
 
 
 def quantile(values: list[float], part: float) -> float:
-    """The value that `part` of `values` are below."""
+    """Return the quantile `part` of `values`."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))]

@@ -1,4 +1,5 @@
-"""Results as they are kept: one outcome for a workload on a storage in an environment, and what they were measured on."""
+"""Stored results: one outcome per workload, storage and environment, and the
+machine they were measured on."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came out of a workload on a storage, in the environment of a peer or in Clew's own (`clew`)."""
+    """The outcome of a workload on a storage, in a peer's environment or Clew's own (`clew`)."""
 
     workload: str
     storage: str
@@ -52,7 +53,7 @@ class Outcome:
     code: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     load: float = 0.0
-    """How many processes ran or wanted to, on the average of the last minute, when it ended."""
+    """The load average of the last minute at the end."""
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Outcome:
@@ -81,7 +82,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Outcome]]:
 
 
 def about(servers: Mapping[str, str]) -> dict[str, Any]:
-    """The machine and the versions."""
+    """The machine and the versions of the software."""
     packages = {}
     for name in PACKAGES:
         try:
@@ -107,7 +108,7 @@ def _processor() -> str:
 
 
 def _fsync() -> float:
-    """Seconds that an fsync of a small write takes here."""
+    """Return the seconds that an fsync of a small write takes."""
     taken = []
     with tempfile.NamedTemporaryFile() as file:
         for _ in range(30):

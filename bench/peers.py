@@ -1,7 +1,9 @@
-"""`python -m bench.peers`: the same workloads beside each peer, in the environment that `make bench-peers` built for it.
+"""`python -m bench.peers`: compares Clew with each peer, in the environment that
+`make bench-peers` built for it.
 
-In each, one process runs Clew, the raw driver and the peer in turn. Takes the options of `python -m bench`; `--peer langgraph`
-is for one peer. A peer whose environment could not be built is reported, with the reason.
+In each environment, one process runs Clew, the raw driver and the peer in turn. It takes the
+options of `python -m bench`, and `--peer langgraph` for one peer. A peer whose environment could
+not be built is reported with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def main() -> int:
-    # No abbreviations: --on is none of --only.
+    # No abbreviations, because --on is not short for --only.
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__, allow_abbrev=False)
     parser.add_argument("--peer", choices=list(PEERS), nargs="+", default=list(PEERS), help="these peers")
     names = [name for name, workload in WORKLOADS.items() if workload.beside_peers]
@@ -40,7 +42,7 @@ def main() -> int:
     for peer, reason in missing.items():
         left_out = [(peer, "everything", reason)]
         outcomes.append(Outcome(workload=chosen.only[0], storage="memory", environment=peer, left_out=left_out))
-    # A process for each: none is slowed down by what another left in memory.
+    # One process each, so that none is slowed down by another's memory.
     for workload in chosen.only:
         for peer in [each for each in chosen.peer if each not in missing and WORKLOADS[workload].needs in (None, each)]:
             console.rule(f"{workload}, beside {peer}")
@@ -58,12 +60,12 @@ def main() -> int:
 
 
 def _named(peer: str, versions: dict[str, str]) -> dict[str, str]:
-    """The versions, with the Python of this peer's environment by its name."""
+    """Return the versions, with the Python version of this peer's environment under its name."""
     return {f"Python (beside {peer})" if name == "Python" else name: version for name, version in versions.items()}
 
 
 def absent(peer: str, root: Path = ROOT) -> str | None:
-    """Why a peer can't be measured here; `None` if it can."""
+    """Return why a peer can't be measured here; `None` if it can."""
     place = root / f".venv-bench-{peer}"
     if (place / ".ready").exists():
         return None

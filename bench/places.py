@@ -1,4 +1,4 @@
-"""Where targets keep things: a folder, and servers that start when they are first asked for; and how many bytes went there."""
+"""Places of stores: folders, and servers that start on first use, with counts of the bytes written."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ TITLES = {
     "redis": "Redis, appendfsync everysec",
 }
 PACE = {"postgres": 0.02}
-"""Seconds a turn when Clew's stored bytes are counted: autovacuum then has its share, as in life (see `UPKEEP`)."""
+"""Seconds per turn while stored bytes are counted, so that autovacuum
+has time to run (see `UPKEEP`)."""
 UPKEEP = {"autovacuum_naptime": 1}
-"""Autovacuum looks every minute by default: a turn of 20 ms here is one of a good second elsewhere."""
+"""Autovacuum runs every minute by default. A turn of 20 ms here corresponds to one of
+about a second in production."""
 
 
 class Place(ABC):
-    """A store of one target's own."""
+    """The store of one target."""
 
     url: str
 
     async def stored(self) -> int | None:
-        """Bytes that the store takes now."""
+        """Return the current size of the store in bytes."""
         return None
 
     async def written(self) -> int | None:
-        """Bytes written so far, logs included."""
+        """Return the bytes written so far, including logs."""
         return None
 
-    async def settle(self) -> None:  # noqa: B027 - most put nothing off
-        """Let the store finish what it put off while much was written."""
+    async def settle(self) -> None:  # noqa: B027 - most have nothing to finish
+        """Let the store finish deferred work."""
 
 
 class Memory(Place):
@@ -47,7 +49,8 @@ class Memory(Place):
 
 
 class File(Place):
-    """A SQLite database. Bytes written are those of this process, WAL and checkpoints of it: measure one target at a time."""
+    """A SQLite database. Written bytes are those of the process, including the WAL:
+    measure one target at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,7 +74,7 @@ def _written_by_this_process() -> int | None:
 
 
 class Database(Place):
-    """A database of its own on the run's PostgreSQL server."""
+    """A separate database on the run's PostgreSQL server."""
 
     def __init__(self, url: str, connection: Any) -> None:
         self.url = url
@@ -94,14 +97,14 @@ class Database(Place):
 
 
 class Server(Place):
-    """A Redis server of its own: it counts its bytes as a whole."""
+    """A separate Redis server, because it only counts its bytes as a whole."""
 
     def __init__(self, server: RedisServer) -> None:
         self._server = server
         self.url = server.url
 
     async def stored(self) -> int | None:
-        # Of every key by itself: the server's own totals swing by more than a conversation.
+        # Summed over the keys, because the server's totals vary by more than a conversation.
         size, cursor = 0, b"0"
         while True:
             cursor, keys = self._server.call("SCAN", cursor, "COUNT", 1000)
@@ -121,7 +124,8 @@ class Server(Place):
 
 
 class Ground:
-    """The places of one workload's run. Servers start by themselves, and stop with it; or `postgres` is one that runs."""
+    """The places of one run. Servers start on first use and stop with it;
+    `postgres` can name a running server."""
 
     def __init__(self, folder: Path, *, upkeep: bool = False, postgres: str | None = None) -> None:
         self._folder = folder
@@ -134,7 +138,7 @@ class Ground:
         self.versions: dict[str, str] = {}
 
     async def place(self, storage: str) -> Place:
-        """A new, empty store."""
+        """Return a new, empty store."""
         self._count += 1
         if storage == "memory":
             return Memory()

@@ -1,6 +1,7 @@
-"""`python -m bench.publish`: draw the charts, and put the tables into docs/benchmarks.md, from the results in bench/results/.
+"""`python -m bench.publish`: writes the charts and tables of docs/benchmarks.md from bench/results/.
 
-`make bench ARGS="--json bench/results/clew.json"` and `make bench-peers ARGS="--json bench/results/peers.json"` write those.
+`make bench ARGS="--json bench/results/clew.json"` and
+`make bench-peers ARGS="--json bench/results/peers.json"` write the results.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> int:
     text = PAGE.read_text()
     for name, lines in {
         "machine": machine(about, peers_about, [*own, *beside]),
-        # What a commit holds is the same on every storage: once is enough.
+        # Commits are the same on every storage, so one is enough.
         "goals": tables.markdown_goals(
             [*[each for each in own if (each.workload != "shapes" or each.storage == "memory")], *map(_ahead, beside)]
         ),
@@ -48,12 +49,12 @@ def main() -> int:
 
 
 def put(text: str, name: str, lines: Sequence[str]) -> str:
-    """`text` with `lines` between the marks for `name`."""
+    """Return `text` with `lines` between the markers for `name`."""
     begin, end = f"<!-- {name}: made by bench/publish.py -->", f"<!-- end of {name} -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"docs/benchmarks.md has no place for {name}")
+        raise ValueError(f"docs/benchmarks.md has no markers for {name}")
     return "\n".join([before + begin, *lines, end + after])
 
 
@@ -70,7 +71,7 @@ def machine(about: Mapping[str, Any], peers: Mapping[str, Any], outcomes: Sequen
 
 
 def sections(outcomes: Iterable[Outcome]) -> list[str]:
-    """The measures: a heading for each workload, a table for each storage and environment."""
+    """Return the measures: a heading per workload, and a table per storage and environment."""
     lines: list[str] = []
     for name, workload in WORKLOADS.items():
         found = [each for each in outcomes if each.workload == name and each.measures]
@@ -91,7 +92,7 @@ def left_out(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _ahead(beside: Outcome) -> Outcome:
-    """Of a peer's run, the goals that are about peers."""
+    """Return the goals of a peer's run that are about peers."""
     own = {"raw", "clew", "clew update", "encoding", "conversation"}
     peers = {each.target for each in beside.measures} - own
     figures = [each for each in beside.figures if any(f" {peer}" in each.name for peer in peers)]
@@ -99,7 +100,8 @@ def _ahead(beside: Outcome) -> Outcome:
 
 
 def pictures(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """For each storage, what a save takes and what is stored, over the turns of a conversation that grows."""
+    """Write charts per storage: save time and stored bytes over the
+    turns of a growing conversation."""
     made = {}
     for storage, title in TITLES.items():
         found = [each for each in outcomes if each.workload == "growing" and each.storage == storage]
@@ -112,7 +114,8 @@ def pictures(outcomes: Sequence[Outcome]) -> dict[str, str]:
 
 
 def _lines(outcomes: Iterable[Outcome], what: str) -> dict[str, list[tuple[float, float]]]:
-    """The line of each target, from the first run in which it was measured: Clew's and the raw driver's are from their own."""
+    """Return the line of each target from the first run that measured it. Clew's and the raw
+    driver's have their own run."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for each in outcomes:
         found: dict[str, list[tuple[float, float]]] = {}

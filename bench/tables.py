@@ -1,4 +1,4 @@
-"""Results as tables: on the terminal, and in Markdown."""
+"""Tables of results, for the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.workloads import WORKLOADS
 
 
 def measures(outcome: Outcome) -> RichTable:
-    """What was measured: a row for each thing, a column for each target, with the ratio to the raw driver."""
+    """Return the measures: a row each, with a column per target and the ratio to the raw driver."""
     names, rows = _grid(outcome.measures)
     table = RichTable("what", *names, title=_title(outcome))
     for what, cells in rows:
@@ -24,7 +24,7 @@ def measures(outcome: Outcome) -> RichTable:
 
 
 def goals(outcome: Outcome) -> RichTable:
-    """What the figures must show."""
+    """Return the goals."""
     table = RichTable("goal", "measured", "bound", "holds", "how", title=_title(outcome))
     for figure in outcome.figures:
         mark = "[green]yes[/]" if figure.holds else "[red]no[/]"

@@ -1,1 +1,1 @@
-"""The drill: real servers fail while real processes write, and everything acknowledged must be there in the end, once."""
+"""The drill: real servers fail while processes write, and nothing acknowledged may be lost."""

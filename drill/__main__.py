@@ -1,7 +1,7 @@
-"""`python -m drill`: servers fail while processes write; a table says what was lost, doubled or stale, which must be nothing.
+"""Command line of the drill: servers fail while processes write, and a table shows what was lost.
 
-`--only cache` for one scenario, `--quick` for a small run, `--seed` for the same choice of faults, `--json FILE` to keep the
-figures.
+`python -m drill --only cache` runs one scenario, `--quick` makes the runs small, `--seed` chooses
+the same faults again, and `--json FILE` saves the figures.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ QUICK = Size(commits=300, writers=4, pace=20, pause=0.05, outages=1)
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m drill", description=__doc__)
-    parser.add_argument("--only", choices=list(SCENARIOS), help="one scenario")
-    parser.add_argument("--commits", type=int, help="acknowledged commits in each scenario (10,000)")
-    parser.add_argument("--writers", type=int, help="writer processes (8)")
-    parser.add_argument("--seed", type=int, help="chooses the faults; printed with the table")
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
-    parser.add_argument("--quick", action="store_true", help="300 commits and 4 writers: shows that the drill runs")
+    parser.add_argument("--only", choices=list(SCENARIOS), help="run only this scenario")
+    parser.add_argument("--commits", type=int, help="number of acknowledged commits in each scenario (default: 10,000)")
+    parser.add_argument("--writers", type=int, help="number of writer processes (default: 8)")
+    parser.add_argument("--seed", type=int, help="seed of the faults; the table shows it")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--quick", action="store_true", help="300 commits and 4 writers, to see that the drill works")
     arguments = parser.parse_args()
     base = QUICK if arguments.quick else Size()
     size = replace(base, commits=arguments.commits or base.commits, writers=arguments.writers or base.writers)

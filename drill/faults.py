@@ -1,4 +1,4 @@
-"""What goes wrong: servers killed and paused, wires cut, answers lost and held back, writers killed."""
+"""Faults: servers killed and paused, connections cut, answers lost and delayed, writers killed."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ DURABLE = {"appendonly": "yes", "appendfsync": "always"}
 
 
 class Site:
-    """A server and the wires to it: one that most writers share, and one that some writer has for itself."""
+    """A server and its proxies: one that most writers share, and others for single writers."""
 
-    def __init__(self, name: str, server: PostgresServer | RedisServer, wires: list[Proxy]) -> None:
+    def __init__(self, name: str, server: PostgresServer | RedisServer, proxies: list[Proxy]) -> None:
         self.name = name
         self.server = server
-        self.wires = wires
+        self.proxies = proxies
 
-    def url(self, wire: int = 0) -> str:
-        return self.wires[wire].url(self.server.url)
+    def url(self, proxy: int = 0) -> str:
+        return self.proxies[proxy].url(self.server.url)
 
     def heal(self) -> None:
-        """Make the server run, and let everything through."""
+        """Start or resume the server, and let all traffic through."""
         self.server.resume()
         if not self.server.running:
             self.server.start()
-        for wire in self.wires:
-            wire.accept()
+        for proxy in self.proxies:
+            proxy.accept()
 
 
-def open_site(name: Literal["postgres", "redis"], stack: ExitStack, *, wires: int = 1) -> Site:
-    """A durable server with so many wires, which `stack` closes."""
+def open_site(name: Literal["postgres", "redis"], stack: ExitStack, *, proxies: int = 1) -> Site:
+    """Start a durable server with `proxies` proxies, which `stack` closes."""
     server = PostgresServer(durable=True) if name == "postgres" else RedisServer(DURABLE)
     stack.enter_context(server)
-    return Site(name, server, [stack.enter_context(Proxy.before(server.url)) for _ in range(wires)])
+    return Site(name, server, [stack.enter_context(Proxy.before(server.url)) for _ in range(proxies)])
 
 
 class Injector:
-    """Does to `sites` what `chance` says, and counts it."""
+    """Injects random faults into `sites` and counts them."""
 
     def __init__(self, sites: list[Site], chance: random.Random, kill_a_writer: Callable[[], None]) -> None:
         self._sites = sites
@@ -53,20 +53,20 @@ class Injector:
         self.counts: Counter[What] = Counter()
 
     def strike(self) -> None:
-        """One fault, from its beginning to its end."""
+        """Inject one fault, from its beginning to its end."""
         what = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         site = self._chance.choice(self._sites)
         self.do(what, site, self._chance.uniform(0, 0.3))
 
     def do(self, what: What, site: Site, seconds: float) -> None:
-        """Do `what` to `site` for so long, then make it well again."""
+        """Inject `what` into `site` for some seconds, then heal it."""
         with self.outage(what, site):
             time.sleep(seconds)
 
     @contextmanager
     def outage(self, what: What, site: Site) -> Iterator[None]:
-        """Within, `what` has befallen `site`; then it is well again."""
-        wire = self._chance.choice(site.wires)
+        """Inject `what` into `site` for the duration of the block, then heal it."""
+        proxy = self._chance.choice(site.proxies)
         self.counts[what] += 1
         match what:
             case "kill":
@@ -74,13 +74,13 @@ class Injector:
             case "pause":
                 site.server.pause()
             case "cut":
-                wire.cut()
+                proxy.cut()
             case "refuse":
-                wire.refuse()
+                proxy.refuse()
             case "lose":
-                wire.lose_answers(after=self._chance.choice((0, self._chance.randrange(1, 400))))
+                proxy.lose_answers(after=self._chance.choice((0, self._chance.randrange(1, 400))))
             case "delay":
-                wire.delay(self._chance.uniform(0, 0.05))
+                proxy.delay(self._chance.uniform(0, 0.05))
             case "writer":
                 self._kill_a_writer()
         try:

@@ -1,4 +1,4 @@
-"""The writers' processes: started, killed, started again, and asked to end."""
+"""Fleet of writer processes: starts, kills, restarts and stops them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PATIENCE = 90.0
 
 
 class CrashError(Exception):
-    """A writer ended by itself: it was told something that it does not expect, or read what nobody wrote."""
+    """A writer crashed: it got an unexpected error, or read what nobody wrote."""
 
 
 class Fleet:
-    """Processes, one for each of `plans`. A context manager: leaving it ends them."""
+    """One process for each plan. A context manager, which ends them on exit."""
 
     def __init__(self, plans: Sequence[Plan], chance: random.Random) -> None:
         self._plans = plans
@@ -50,7 +50,7 @@ class Fleet:
                 stdout=output,
                 stderr=output,
                 cwd=_ROOT,
-                # Ctrl-C at a terminal is for the drill, which then ends them.
+                # Ctrl-C in a terminal goes to the drill only, which then ends the writers.
                 start_new_session=True,
             )
 
@@ -58,7 +58,7 @@ class Fleet:
         return Path(plan.ledger).with_suffix(".said")
 
     def kill_one(self) -> None:
-        """End one of them at once, wherever it is, and start it again."""
+        """Kill one of them at any point, and start it again."""
         plan = self._chance.choice(self._plans)
         process = self._processes[plan.writer]
         process.send_signal(signal.SIGKILL)
@@ -67,7 +67,7 @@ class Fleet:
         self._start(plan)
 
     def progress(self) -> int:
-        """How many commits were acknowledged so far. Raises CrashError if a writer ended by itself."""
+        """Return the number of acknowledged commits. Raises CrashError if a writer crashed."""
         for plan in self._plans:
             with Path(plan.ledger).open("ab+") as ledger:
                 ledger.seek(self._read.get(plan.writer, 0))
@@ -81,10 +81,10 @@ class Fleet:
 
     def _crash(self, plan: Plan) -> CrashError:
         said = self._said(plan).read_text(errors="replace")[-3000:]
-        return CrashError(f"writer {plan.writer} ended by itself; it said:\n{said}")
+        return CrashError(f"writer {plan.writer} crashed; its output:\n{said}")
 
     def stop(self) -> None:
-        """Ask all to end, and wait for them."""
+        """Ask all writers to end, and wait for them. Raises CrashError if one fails."""
         for process in self._processes.values():
             if process.stdin is not None:
                 process.stdin.close()
@@ -102,7 +102,7 @@ class Fleet:
                 process.stdin.close()
 
     def history(self) -> History:
-        """What they did, as they noted it."""
+        """Return what the writers did, from their ledgers."""
         history = History()
         for plan in self._plans:
             history.add(plan.writer, read_lines(Path(plan.ledger)))

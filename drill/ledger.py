@@ -1,8 +1,9 @@
-"""The ledger of a writer: what it tried, what was acknowledged and what it read, in a file that outlives the process.
+"""Ledger of a writer: its attempts, acknowledgements and reads, in a file.
 
-A line is written before each attempt and right after its end, so a process may be killed anywhere: a commit without a note of
-its end may or may not be there, one that is noted as acknowledged must be. The times are those of the machine's monotonic
-clock, which all processes share: so it shows which commits were acknowledged before a read began.
+A line is written before each attempt and right after its end, so the process may be killed
+anywhere. A commit noted as acknowledged must be in the store. A commit whose end is not noted may
+be there or not. Times are from the machine's monotonic clock, which all processes share, so they
+show which commits were acknowledged before a read began.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 class Ledger:
-    """The ledger of writer `writer`, for its process: a new one goes on with the numbers of the one before."""
+    """The ledger of one writer. A new process continues the numbers of the previous one."""
 
     def __init__(self, path: Path, writer: int) -> None:
         self.writer = writer
@@ -35,22 +36,22 @@ class Ledger:
         self._note(Started(now()))
 
     def attempt(self, thread: str, kind: Kind) -> int:
-        """Note that a commit is about to be tried; returns its number."""
+        """Note that an attempt begins. Returns its number."""
         self._numbers[thread] += 1
         self._note(Tried(now(), thread, self._numbers[thread], kind))
         return self._numbers[thread]
 
     def end(self, thread: str, number: int, error: str | None = None) -> None:
-        """Note that the attempt was acknowledged, or what was raised instead."""
+        """Note that the attempt was acknowledged, or raised `error`."""
         self._note(Ended(now(), thread, number, error))
 
     def look(self, begun: float, thread: str, view: View, entries: Iterable[Entry] | None, *, elsewhere: bool) -> None:
-        """Note what a read that began at `begun` has found."""
+        """Note the result of a read that began at `begun`."""
         seen = None if entries is None else in_rows(entries)
         self._note(Looked(begun, now(), thread, view, seen, elsewhere))
 
     def _note(self, line: Line) -> None:
-        # One call: a process that is killed leaves whole lines.
+        # One system call, so that a killed process leaves whole lines.
         os.write(self._file, msgspec.json.encode(line) + b"\n")
 
     def close(self) -> None:
@@ -68,12 +69,12 @@ def now() -> float:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a ledger; none if there is no such file."""
+    """Return the complete lines of a ledger; none if there is no such file."""
     return [_DECODER.decode(line) for line in _whole(path).splitlines()]
 
 
 def is_acknowledgement(line: bytes) -> bool:
-    """True for a line of a ledger that notes an acknowledged commit."""
+    """Whether the line notes an acknowledged commit."""
     noted = _DECODER.decode(line)
     return isinstance(noted, Ended) and noted.error is None
 

@@ -1,4 +1,4 @@
-"""Promise 7: two stores, and a primary that goes away for long enough that the secondary takes over."""
+"""Replication scenarios (promise 7): outages of the primary that make the secondary take over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUTAGES: Final[tuple[What, ...]] = ("kill", "pause", "refuse")
 
 
 class Observer(Closing):
-    """A process of its own, as far as the stores can tell, that notices who serves. A context manager."""
+    """A separate client that counts failovers and failbacks. A context manager."""
 
     def __init__(self, checkpointer: clew.BaseCheckpointer) -> None:
         self._checkpointer = checkpointer
@@ -56,7 +56,7 @@ class Replication(Scenario):
     """PostgreSQL replicated to Redis."""
 
     opener = "drill.stores:replicated"
-    # The primary catches up beside the writers, on the same machine, and takes over again when it has.
+    # Writers rest longer, because the primary must catch up with them on the same machine.
     calm = 4.0
     mode: Literal["sync", "async"]
 
@@ -79,7 +79,8 @@ class Replication(Scenario):
             return injector.strike()
         del self._outages_at[0]
         self._wait("failback", lambda: not self._observer.failed_over)
-        # The primary is away until the other one serves, and a little longer; then it takes over again.
+        # The outage lasts until the secondary serves, and a little longer. Then the primary takes
+        # over again.
         with injector.outage(self.chance.choice(OUTAGES), sites[0]):
             self._wait("failover", lambda: self._observer.failed_over)
             time.sleep(self.chance.uniform(0.2, 1.5))
@@ -118,14 +119,14 @@ class Replication(Scenario):
 
 
 class SyncReplication(Replication):
-    """Acknowledged when both have it: no read is ever behind."""
+    """A commit is acknowledged when both stores have it, so no read is ever stale."""
 
     name = "sync"
     mode = "sync"
 
 
 class AsyncReplication(Replication):
-    """Acknowledged when the primary has it: what it had not handed over is hidden until it is back, and then there."""
+    """A commit is acknowledged when the primary has it. An outage hides unshipped commits."""
 
     name = "async"
     mode = "async"

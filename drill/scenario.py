@@ -1,4 +1,4 @@
-"""A run: servers, writers and faults, and the verdict in the end."""
+"""Run of a scenario: servers, writers and faults, and the verdict."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from clew.testing.verdict.judge import REFUSED, Findings, judge
 from clew.testing.verdict.stock import take_stock
 from drill.faults import Injector, Site, What
 from drill.fleet import CrashError, Fleet
-from drill.work import Lane
+from drill.worker import Lane
 from drill.writer import Plan
 
 Report = Callable[[int, str], None]
-"""Told how many commits are acknowledged, and what is going on."""
+"""Called with the number of acknowledged commits and the current activity."""
 _STUCK: Final = 90.0
-"""Without an acknowledgement for so many seconds, something hangs."""
+"""Seconds without an acknowledgement after which a run counts as stuck."""
 
 
 class StuckError(Exception):
-    """No writer gets on, though everything is well again."""
+    """No writer makes progress, although all faults are healed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much a run does: so many commits, by so many writers, with a fault after each `pace` commits or so.
+    """The size of a run: commits, writers, and about one fault for each `pace` commits.
 
-    `pause` is how many seconds a writer rests at most between two commits.
+    `pause` is the longest that a writer rests between two commits, in seconds.
     """
 
     commits: int = 10_000
@@ -45,12 +45,12 @@ class Size:
     pace: int = 60
     pause: float = 0.1
     outages: int = 4
-    """How often the primary of two is away for so long that the secondary takes over."""
+    """The number of outages that are long enough for a failover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one run. `errors` are what writers were told, by name; `refused` of them are late writers."""
+    """The result of one run. `errors` counts writers' errors; `refused` are late writers."""
 
     name: str
     commits: int
@@ -75,14 +75,14 @@ class Outcome:
 
 
 class Scenario(ABC):
-    """Servers, writers and faults. Subclasses say what is special."""
+    """Servers, writers and faults. Subclasses define what they need."""
 
     name: str
     lanes: Sequence[Lane] = ("own", "shared", "talk", "reader")
     removals = True
     may_hide = False
     calm = 1.0
-    """How much longer than usual the writers rest."""
+    """A factor for the writers' pauses."""
     opener: str
 
     def __init__(self, seed: int, size: Size) -> None:
@@ -98,27 +98,27 @@ class Scenario(ABC):
 
     @abstractmethod
     def settings(self, sites: list[Site], writer: int) -> dict[str, Any]:
-        """What the opener of this writer's checkpointer needs."""
+        """Return the arguments of the writer's opener."""
 
     @abstractmethod
     def store(self, sites: list[Site]) -> clew.BaseCheckpointer:
-        """The store that must hold everything in the end, without what stood in between."""
+        """Return a direct connection to the store that must have everything in the end."""
 
     def lanes_of(self, writer: int) -> Sequence[Lane]:
         return self.lanes
 
     def trouble(self, injector: Injector, sites: list[Site], commits: int) -> None:
-        """One thing that goes wrong, after so many commits."""
+        """Inject one fault, after `commits` acknowledged commits."""
         injector.strike()
 
     async def settle(self, sites: list[Site], findings: Findings, history: History) -> None:
-        """Wait until everything is where it belongs, once all servers are well and the writers have ended."""
+        """Wait until the stores have settled, after all faults and all writers have ended."""
 
     async def look_again(self, sites: list[Site], findings: Findings, history: History) -> None:
-        """What else must hold in the end."""
+        """Check what else must hold in the end."""
 
     def run(self, report: Report) -> Outcome:
-        """The whole run."""
+        """Run the scenario and judge the result."""
         begun = time.monotonic()
         notes: list[str] = []
         findings = Findings()
@@ -134,7 +134,7 @@ class Scenario(ABC):
             except (CrashError, StuckError) as error:
                 notes.append(str(error))
             history = fleet.history()
-            report(fleet.acknowledged, "looking at what is there")
+            report(fleet.acknowledged, "reading the stores")
             if not notes:
                 findings = asyncio.run(self._judged(sites, history))
         ended = [each for each in history.writes if each.ended != float("inf")]
@@ -178,11 +178,11 @@ class Scenario(ABC):
             if fleet.acknowledged < goal:
                 self.trouble(injector, sites, fleet.acknowledged)
         injector.heal()
-        report(fleet.acknowledged, "letting the writers finish")
+        report(fleet.acknowledged, "waiting for the writers to end")
         fleet.stop()
 
     def _await(self, fleet: Fleet, goal: int) -> None:
-        """Return when so many commits are acknowledged."""
+        """Wait until `goal` commits are acknowledged. Raises StuckError if there is no progress."""
         moved, last = time.monotonic(), fleet.acknowledged
         while fleet.progress() < goal:
             if fleet.acknowledged != last:

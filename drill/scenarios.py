@@ -1,4 +1,4 @@
-"""The scenarios: one for each promise and what it has to hold on."""
+"""Scenarios: each promise, on each kind of store that it has to hold on."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clew.testing.verdict.stock import take_stock
 from drill.faults import Site, open_site
 from drill.replication import AsyncReplication, SyncReplication
 from drill.scenario import Scenario
-from drill.work import Lane
+from drill.worker import Lane
 
 
 class Cache(Scenario):
-    """Promise 5: a hot cache in Redis never answers with an old state, not even if one writer alone is cut off from it."""
+    """Promise 5: a hot cache never returns a stale state, even to a writer cut off from it."""
 
     name = "cache"
     opener = "drill.stores:cached"
 
     def open_sites(self, stack: ExitStack) -> list[Site]:
-        return [open_site("postgres", stack), open_site("redis", stack, wires=2)]
+        return [open_site("postgres", stack), open_site("redis", stack, proxies=2)]
 
     def settings(self, sites: list[Site], writer: int) -> dict[str, Any]:
-        return {"url": sites[0].url(), "cache": sites[1].url(wire=1 if writer == 1 else 0)}
+        return {"url": sites[0].url(), "cache": sites[1].url(proxy=1 if writer == 1 else 0)}
 
     def store(self, sites: list[Site]) -> clew.BaseCheckpointer:
         return clew.connect(sites[0].server.url)
@@ -37,7 +37,7 @@ class Cache(Scenario):
 
 
 class Deletion(Scenario):
-    """Promise 6: threads are deleted under their writers, and stay deleted."""
+    """Promise 6: threads that are deleted under their writers stay deleted."""
 
     lanes = ("victims",)
     opener = "drill.stores:plain"
@@ -84,4 +84,4 @@ SCENARIOS: dict[str, tuple[type[Scenario], ...]] = {
     "sync": (SyncReplication,),
     "async": (AsyncReplication,),
 }
-"""What `--only` takes, and the runs that it stands for, which share the commits."""
+"""The names that `--only` accepts, and their runs, which share the number of commits."""

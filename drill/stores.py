@@ -1,4 +1,4 @@
-"""How a writer opens its checkpointer, by name: a plan says which, because it goes to another process."""
+"""Openers of the writers' checkpointers. A plan names one, because it goes to another process."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import clew
 
 PATIENCE = 60.0
-"""For how many seconds a call is tried again: longer than any fault lasts, so that writers go on through all of them."""
+"""Seconds that a call is retried: longer than any fault, so that writers survive all of them."""
 
 
 def plain(url: str) -> clew.BaseCheckpointer:
-    """One server."""
+    """Open one server."""
     return clew.connect(url, retry_for=PATIENCE)
 
 
 def cached(url: str, cache: str) -> clew.BaseCheckpointer:
-    """PostgreSQL behind a hot cache in Redis."""
+    """Open PostgreSQL with a hot cache in Redis."""
     return clew.connect(url, cache=cache, retry_for=PATIENCE)
 
 
 def replicated(primary: str, secondary: str, **settings: Any) -> clew.BaseCheckpointer:
-    """Two servers that hold the same."""
+    """Open two replicated servers."""
     return clew.DistributedCheckpointer(primary, secondary, retry_for=PATIENCE, **settings)

@@ -1,4 +1,4 @@
-"""A writer's process: `python -m drill.writer PLAN`. It works until its standard input ends, and with it whoever started it."""
+"""Writer process: `python -m drill.writer PLAN`. Works until its standard input is closed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from msgspec import Struct
 
 import clew
 from drill.ledger import Ledger
-from drill.work import Lane, Worker
+from drill.worker import Lane, Worker
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What a writer is to do. `opener` is `module:function`, which makes its checkpointer from `settings`."""
+    """The task of a writer. `opener` is the `module:function` that opens its checkpointer."""
 
     writer: int
     writers: int
@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 async def work(plan: Plan) -> None:
-    """Carry out `plan` until standard input ends."""
+    """Carry out `plan` until standard input is closed."""
     with Ledger(Path(plan.ledger), plan.writer) as ledger:
         async with plan.open() as checkpointer:
             worker = Worker(

@@ -1,7 +1,8 @@
-"""`python -m mutants`: break each rule of a commit in each language that it is written in, and see that a test notices.
+"""`python -m mutants`: breaks each rule of a commit in each language, and checks that a test fails.
 
-Prints a table: the rule, the file, and the test that noticed, or SURVIVED. A survivor is a failure, and so is a mutation that
-does not fit its source any more. `--only sqlite` and `--rule fence` choose, `--list` only shows what there is.
+Prints a table of the rule, the file, and the failed test or SURVIVED. A survivor is a failure, and
+so is a mutation that no longer fits its source. `--only sqlite` and `--rule fence` select
+mutations, and `--list` only prints them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from clew.testing.servers import shared_postgres, shared_redis
-from mutants.hunting import Verdict, check, hunt
-from mutants.listing import MUTATIONS
+from mutants.catalog import MUTATIONS
+from mutants.hunt import Verdict, check, hunt
 from mutants.mutation import Mutation, MutationError, Storage, copy_sources
 from mutants.targets import TARGETS
 
@@ -49,7 +50,7 @@ def main() -> int:
 
 def _hunt_all(chosen: list[Mutation], console: Console, *, jobs: int, checked: bool) -> int:
     storages = list(dict.fromkeys(each.storage for each in chosen))
-    # Servers for all of them: to start one takes longer than most tests.
+    # Shared servers, because starting one takes longer than most tests.
     servers: dict[Storage, tuple[str, Callable[[], str]]] = {
         "postgres": ("CLEW_TEST_POSTGRES_URL", shared_postgres),
         "redis": ("CLEW_TEST_REDIS_URL", shared_redis),

@@ -1,4 +1,4 @@
-"""One change of one source file, and the copy of the sources that has it."""
+"""A mutation: one change of one source file, and a copy of the sources with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTIONS = {
     "journal": "A commit and its journal entry are written together, or neither.",
     "nothing": "A refused commit leaves nothing.",
 }
-"""Promises of a commit that are not in the table of rules, named in the same way."""
+"""Guarantees of a commit that are not in the table of rules, named like rules."""
 
 
 class MutationError(Exception):
@@ -29,9 +29,11 @@ class MutationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """In `file` (below `src/clew/storage/`), `old` is there exactly once; with `new` in its place, `rule` is broken.
+    """A change that breaks `rule`: in `file` (below `src/clew/storage/`), `new` replaces
+    `old`, which occurs exactly once.
 
-    `storage` is the one whose tests must notice. Every commit that the rules allow is still applied.
+    `storage` is the one whose tests must fail. Every commit that the rules
+    allow must still be applied.
     """
 
     rule: str
@@ -42,14 +44,14 @@ class Mutation:
 
     @property
     def path(self) -> str:
-        """The file, below `src/`."""
+        """The path of the file below `src/`."""
         return f"clew/storage/{self.file}"
 
     def mutated(self, sources: Path = SOURCES) -> str:
-        """The text of the file with the mutation. Raises MutationError if `old` is not there exactly once."""
+        """Return the mutated text. Raises MutationError unless `old` occurs exactly once."""
         text = (sources / self.path).read_text()
         if (found := text.count(self.old)) != 1:
-            raise MutationError(f"{self.rule} in {self.file}: {self.old!r} is there {found} times, not once")
+            raise MutationError(f"{self.rule} in {self.file}: {self.old!r} occurs {found} times, not once")
         if self.old == self.new:
             raise MutationError(f"{self.rule} in {self.file}: nothing is changed")
         mutated = text.replace(self.old, self.new)
@@ -62,7 +64,7 @@ class Mutation:
 
 
 def copy_sources(directory: Path) -> Path:
-    """Copy `src/` into `directory`, and compile it; where the copy is."""
+    """Copy `src/` into `directory`, compile it, and return the path of the copy."""
     copy = directory / "src"
     shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(copy, quiet=2)
@@ -70,7 +72,7 @@ def copy_sources(directory: Path) -> Path:
 
 
 def mutate(base: Path, directory: Path, mutation: Mutation) -> Path:
-    """Copy `base`, which `copy_sources` made, into `directory`, with the mutation; where the copy is."""
+    """Copy `base` (from `copy_sources`) with the mutation into `directory`; return its path."""
     copy = directory / "src"
     shutil.copytree(base, copy)
     changed = copy / mutation.path

@@ -1,4 +1,4 @@
-"""Mutations of PostgreSQL's functions (SQL and PL/pgSQL), and of the Python that chooses among them."""
+"""Mutations of PostgreSQL's functions (SQL and PL/pgSQL), and of the Python code that calls them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def _python(rule: str, old: str, new: str) -> Mutation:
 
 
 MUTATIONS = [
-    # The rules that the thread's row decides, in all three functions at once.
+    # The rules that depend on the thread's row, in all three functions at once.
     _sql("owner", "rules", "(t.user_id IS NULL OR in_any OR t.user_id = in_user)", "true"),
     _sql("deleted", "rules", "(in_incarnation IS NULL OR t.incarnation = in_incarnation)", "true"),
     _sql("epoch", "rules", "(in_epoch IS NULL OR t.epoch = in_epoch)", "true"),
     _sql("after", "rules", "(NOT in_chained OR @rule_last_in_chain IS NOT DISTINCT FROM in_after)", "true"),
     _sql("after", "rules", "(CASE WHEN t.chained_at = t.sequence THEN t.chain END)", "t.chain"),
     _sql("first", "rules", "(in_first IS NULL OR t.next_value = in_first)", "true"),
-    _sql("head", "rules", "(in_free OR t.head IS NOT DISTINCT FROM in_parent)", "true"),
+    _sql("head", "rules", "(in_any_parent OR t.head IS NOT DISTINCT FROM in_parent)", "true"),
     # The same, where one function uses them.
     *(
         _sql(rule, file, f"AND @rule_{rule}", "")
         for file, rules in (
-            ("alone", ("owner", "deleted", "epoch", "first", "head")),
-            ("usual", ("owner", "deleted", "epoch", "after", "first", "head")),
+            ("fast_save", ("owner", "deleted", "epoch", "first", "head")),
+            ("fast_appends", ("owner", "deleted", "epoch", "after", "first", "head")),
         )
         for rule in rules
     ),
@@ -35,12 +35,12 @@ MUTATIONS = [
         _sql(rule, "commit", f"IF @rule_{rule} IS NOT TRUE THEN", "IF false THEN")
         for rule in ("owner", "deleted", "epoch", "after", "first")
     ),
-    # Receipts: a checkpoint of the commit's id, or one of the table.
+    # Receipts: a checkpoint with the commit's id, or an entry of the table.
     _sql("receipt", "commit", "x.checkpoint_id = in_commit AND x.receipt;", "x.checkpoint_id = in_commit AND false;"),
     _sql("receipt", "commit", "x.thread_id = in_thread AND x.commit_id = in_commit;", "false;"),
-    _sql("receipt", "alone", "r.commit_id = in_checkpoint;", "r.commit_id = in_checkpoint AND false;"),
-    _sql("receipt", "usual", "AND r.commit_id = a.checkpoint_id\n", "AND false\n"),
-    _sql("receipt", "usual", "AND c.checkpoint_id = a.commit_id AND c.receipt\n", "AND false\n"),
+    _sql("receipt", "fast_save", "r.commit_id = in_checkpoint;", "r.commit_id = in_checkpoint AND false;"),
+    _sql("receipt", "fast_appends", "AND r.commit_id = a.checkpoint_id\n", "AND false\n"),
+    _sql("receipt", "fast_appends", "AND c.checkpoint_id = a.commit_id AND c.receipt\n", "AND false\n"),
     _sql(
         "receipt", "commit", "\n                FROM c WHERE c.receipt AND", "\n                FROM c WHERE false AND"
     ),
@@ -58,9 +58,9 @@ MUTATIONS = [
         "old.sequence > t.sequence - @receipts_kept THEN",
         "old.sequence > t.sequence - @receipts_kept + 1 THEN",
     ),
-    _sql("receipt", "parts", "    DELETE FROM @schema.receipts WHERE thread_id = of_thread;\n", ""),
+    _sql("receipt", "shared", "    DELETE FROM @schema.receipts WHERE thread_id = of_thread;\n", ""),
     _sql(
-        "kept", "parts", "sequence <= at_sequence - @receipts_kept\n", "sequence <= at_sequence - @receipts_kept + 1\n"
+        "kept", "shared", "sequence <= at_sequence - @receipts_kept\n", "sequence <= at_sequence - @receipts_kept + 1\n"
     ),
     _sql(
         "kept",
@@ -74,14 +74,14 @@ MUTATIONS = [
         "\n                    FROM c WHERE c.receipt AND c.sequence > t.sequence - @receipts_kept\n",
         "\n                    FROM c WHERE c.receipt AND c.sequence > t.sequence - @receipts_kept + 2\n",
     ),
-    _sql("pruned", "parts", "sequence <= at_sequence - @receipts_kept\n", "sequence <= -at_sequence\n"),
-    _sql("pruned", "alone", "IF new_sequence % @receipts_pruned = 0 THEN", "IF false THEN"),
-    _sql("pruned", "usual", "WHERE c.sequence % @receipts_pruned = 0;", "WHERE false;"),
+    _sql("pruned", "shared", "sequence <= at_sequence - @receipts_kept\n", "sequence <= -at_sequence\n"),
+    _sql("pruned", "fast_save", "IF new_sequence % @receipts_pruned = 0 THEN", "IF false THEN"),
+    _sql("pruned", "fast_appends", "WHERE c.sequence % @receipts_pruned = 0;", "WHERE false;"),
     _sql("pruned", "commit", "IF t.sequence % @receipts_pruned = 0 THEN", "IF false THEN"),
     _sql("pruned", "commit", "        PERFORM @schema.prune_@code(in_thread, t.sequence - @receipts_pruned);\n", ""),
     _sql("planted", "commit", "FROM unnest(in_receipts) WITH", "FROM unnest(in_receipts[1:0]) WITH"),
     _python("planted", " or commit.receipts:", ":"),
-    # The rules of `commit` alone.
+    # The rules in `commit` only.
     _sql(
         "deleted",
         "commit",
@@ -90,14 +90,18 @@ MUTATIONS = [
     ),
     _sql(
         "deleted",
-        "usual",
+        "fast_appends",
         "coalesce(n.begin_incarnation, left(translate(gen_random_uuid()::text, '-', ''), 20))",
         "coalesce(n.begin_incarnation, 'same')",
     ),
     _sql("epoch", "commit", "t.epoch := t.epoch + 1;", "NULL;"),
     _sql("as_of", "commit", "IF in_as_of <> t.sequence THEN", "IF false THEN"),
     _sql("fence", "commit", "IF number IS DISTINCT FROM in_fence THEN", "IF false THEN"),
-    _sql("fence", "usual", " AND l.token = f.token);", ");"),
+    _sql("fence", "fast_appends", " AND l.token = f.token);", ");"),
+    _sql("fence", "commit", " AND x.space = lease_space FOR SHARE;", " FOR SHARE;"),
+    _sql("fence", "fast_appends", " AND l.space = @rule_space\n", "\n"),
+    _sql("fence", "commit", "IF @rule_space <> lease_space THEN", "IF false THEN"),
+    _sql("fence", "shared", " AND l.space = @rule_space;", ";"),
     _sql("fence", "lease", "            token := nextval('@text_schema.lease_tokens');\n", ""),
     _python("fence", "        and commit.fence is None\n", ""),
     _sql(
@@ -147,7 +151,7 @@ MUTATIONS = [
         "IF false THEN",
     ),
     # The journal.
-    _sql("journal", "usual", "        WHERE a.journal IS NOT NULL;\n", "        WHERE false;\n"),
+    _sql("journal", "fast_appends", "        WHERE a.journal IS NOT NULL;\n", "        WHERE false;\n"),
     _sql(
         "journal",
         "commit",
@@ -161,16 +165,16 @@ MUTATIONS = [
         "    END IF;\n    IF false THEN\n        INSERT",
     ),
     _python("journal", "        and next_in_chain(commit) is None\n", ""),
-    # What was written before a refusal goes with it, because the statement fails.
+    # A refusal fails the statement, which undoes earlier writes.
     _sql(
         "nothing",
-        "usual",
+        "fast_appends",
         "RAISE EXCEPTION 'clew: one of these commits was fenced off' USING ERRCODE = 'unique_violation';",
         "applied := NULL;\n            RETURN;",
     ),
     _sql(
         "receipt",
-        "alone",
+        "fast_save",
         "RAISE EXCEPTION 'clew: this commit was applied before' USING ERRCODE = 'unique_violation';",
         "new_incarnation := NULL;\n        RETURN;",
     ),

@@ -1,6 +1,8 @@
-"""Probe: `python -m mutants.probe STORAGE DIRECTORY` makes commits that every rule allows, and none may be refused.
+"""Probe: `python -m mutants.probe STORAGE DIRECTORY` makes commits that every rule
+allows. None may be refused.
 
-A mutant that fails here is broken altogether (a syntax error in SQL or Lua, say): that tests notice it would prove nothing.
+A mutant that fails here is broken altogether, for example by a syntax error in SQL or Lua. A
+failing test would prove nothing about it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from clew.testing.servers import shared_postgres, shared_redis
 
 
 def make_storage(name: str, directory: Path) -> Storage:
-    """The storage called `name`, empty, in a place that is called after `directory`."""
+    """Return an empty storage of the kind `name`, in a place named after `directory`."""
     if name == "memory":
         return MemoryStorage()
     if name == "sqlite":
@@ -36,7 +38,7 @@ def make_storage(name: str, directory: Path) -> Storage:
 
 
 def probe(store: DrivenStorage) -> None:
-    """Make commits of every kind, by the rules. Raises the error of the first that is refused."""
+    """Make valid commits of every kind. Raises the error of the first that is refused."""
     basis = store.apply(
         commit("t", commit_id="c0", user="ann", values=row(0, 2), checkpoint=checkpoint("c0", covers=[(0, 2)]))
     ).basis
@@ -70,7 +72,7 @@ def probe(store: DrivenStorage) -> None:
 
 
 if __name__ == "__main__":
-    # Whoever started this sees from it that the right sources were imported.
+    # The parent process checks that the right sources were imported.
     sys.stdout.write(clew.__file__)
     chosen, place = sys.argv[1], Path(sys.argv[2])
     driven = DrivenStorage(lambda: make_storage(chosen, place))

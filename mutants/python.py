@@ -1,4 +1,4 @@
-"""Mutations of the Python that decides for memory and SQLite alike, and of the storage in memory."""
+"""Mutations of the Python code that decides for memory and SQLite, and of the memory storage."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ MUTATIONS = [
     _rule("as_of", "if removal.as_of != sequence:", "if False:"),
     _rule("first", "if values.first != next_value:", "if False:"),
     _rule("fence", "if commit.fence != token:", "if False:"),
+    _rule("fence", "commit.thread_id, lease_space(existing, user))", "commit.thread_id, lease_space(None, user))"),
+    _rule(
+        "fence",
+        "decision.ends_leases = space_name(owner) != lease_space(existing, user)",
+        "decision.ends_leases = False",
+    ),
     _rule("exists", "    if kept is not None:\n        raise EXISTS", "    if False:\n        raise EXISTS"),
     _rule("source", "if source is None or not is_open_to(source.owner, commit.user):", "if source is None:"),
     _rule("origin", "        raise ORIGIN.refuse(commit)\n", '        checkpoint_id = ""\n'),
@@ -37,7 +43,7 @@ MUTATIONS = [
     _rule("parent", "            if not there:\n", "            if False:\n"),
     _rule(
         "new_owner",
-        "if commit.thread is not None and commit.thread.user_id != decision.owner and user is not ANY_USER:",
+        "if owner != decision.owner and user is not ANY_USER:",
         "if False:",
     ),
     _memory("receipt", "thread.py", " or commit.commit_id in self.own", ""),
@@ -50,12 +56,13 @@ MUTATIONS = [
     _memory("epoch", "thread.py", "            self.epoch += 1\n", "            pass\n"),
     _memory("after", "storage.py", "= next_in_chain(commit)\n", "= next_in_chain(commit) or thread.last_in_chain\n"),
     _memory("fence", "facts.py", "return lease.token if lease else None", "return lease.token if lease else 9_999"),
-    _memory("journal", "storage.py", "        self._note(commit, existing, thread)\n", ""),
-    _memory("journal", "storage.py", "            self._note(commit, existing, existing)\n", ""),
+    _memory("journal", "storage.py", "        self._add_journal_entry(commit, existing, thread)\n", ""),
+    _memory("journal", "storage.py", "            self._add_journal_entry(commit, existing, existing)\n", ""),
     _memory(
         "nothing",
         "storage.py",
         "        except ClewError as error:\n            return error\n",
-        "        except ClewError as error:\n            self._note(commit, None, None)\n            return error\n",
+        "        except ClewError as error:\n"
+        "            self._add_journal_entry(commit, None, None)\n            return error\n",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Mutations of what SQLite has of its own: its SQL, the facts that it gathers, and its short way."""
+"""Mutations of SQLite's own part: its SQL, the facts that it looks up, and its fast path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _sqlite(rule: str, file: str, old: str, new: str) -> Mutation:
 
 
 MUTATIONS = [
-    # Whether a commit was applied: by any receipt, by a checkpoint of its id, by a checkpoint that it made.
+    # Whether a commit was applied: any receipt, a checkpoint with its id, a checkpoint that it made.
     _sqlite("receipt", "writes.sql", "UNION ALL SELECT 1 FROM receipts WHERE thread_no = ?2 AND commit_id = ?1\n", ""),
     _sqlite("receipt", "writes.sql", "AND thread_no = ?2 AND commit_id IS NULL\n", "AND thread_no = -?2\n"),
     _sqlite(
@@ -26,13 +26,13 @@ MUTATIONS = [
     _sqlite(
         "receipt",
         "facts.py",
-        "return (thread.thread_no, commit.commit_id) in self._gathered or super()",
+        "return (thread.thread_no, commit.commit_id) in self._buffered or super()",
         "return super()",
     ),
-    _sqlite("receipt", "adding.py", "        keep_receipt(connection, thread, commit_id, sequence)\n", ""),
-    _sqlite("receipt", "removing.py", "    keep_receipt(connection, thread, commit_id, sequence)\n", ""),
-    _sqlite("receipt", "removing.py", "    keep_all_receipts(connection, thread)\n", ""),
-    _sqlite("receipt", "removing.py", '    connection.execute(_SQL["drop_receipts"], number)\n', ""),
+    _sqlite("receipt", "additions.py", "        keep_receipt(connection, thread, commit_id, sequence)\n", ""),
+    _sqlite("receipt", "removals.py", "    keep_receipt(connection, thread, commit_id, sequence)\n", ""),
+    _sqlite("receipt", "removals.py", "    keep_all_receipts(connection, thread)\n", ""),
+    _sqlite("receipt", "removals.py", '    connection.execute(_SQL["drop_receipts"], number)\n', ""),
     _sqlite("kept", "writes.sql", "LIMIT -1 OFFSET ?2)", "LIMIT -1 OFFSET ?2 - 1)"),
     _sqlite("kept", "writes.sql", "ORDER BY place DESC LIMIT -1", "ORDER BY place LIMIT -1"),
     _sqlite(
@@ -49,36 +49,42 @@ MUTATIONS = [
     ),
     _sqlite("pruned", "receipts.py", "if thread.receipts > RECEIPTS_KEPT + RECEIPTS_PRUNED:", "if False:"),
     _sqlite("planted", "receipts.py", "        _add(connection, thread, commit_id, place)\n", "        pass\n"),
-    _sqlite("planted", "applying.py", "            or commit.receipts\n", ""),
+    _sqlite("planted", "applier.py", "            or commit.receipts\n", ""),
     # The other facts.
     _sqlite("owner", "writes.sql", "SET user_id = column1,", "SET user_id = nullif(column1, column1),"),
-    _sqlite("deleted", "applying.py", "Begin(incarnation=new_id())", 'Begin(incarnation="same")'),
-    _sqlite("epoch", "removing.py", "        thread.epoch += 1\n", ""),
+    _sqlite("deleted", "applier.py", "Begin(incarnation=new_id())", 'Begin(incarnation="same")'),
+    _sqlite("epoch", "removals.py", "        thread.epoch += 1\n", ""),
     _sqlite(
         "after", "thread.py", "return self.chain if self.chained_at == self.sequence else None", "return self.chain"
     ),
-    _sqlite("after", "applying.py", "            or commit.after\n", ""),
+    _sqlite("after", "applier.py", "            or commit.after\n", ""),
+    _sqlite(
+        "fence",
+        "writes.sql",
+        "DELETE FROM leases WHERE thread_id = ? AND space = ?",
+        "DELETE FROM leases WHERE thread_id = ? OR space = ?",
+    ),
     _sqlite("fence", "writes.sql", "SET token = token + 1", "SET token = token + 0"),
     _sqlite("fence", "facts.py", "return found[1] if found else None", "return found[1] if found else 9_999"),
     _sqlite("shared", "writes.sql", "child.parent_log_no = logs.log_no)", "child.parent_log_no = -logs.log_no)"),
-    _sqlite("head", "writes.sql", "ORDER BY 2 DESC", "ORDER BY 2"),
+    _sqlite("head", "writes.sql", "AND namespace = '' ORDER BY sequence DESC", "AND namespace = '' ORDER BY sequence"),
     _sqlite(
         "head", "writes.sql", "AND namespace <> '' ORDER BY sequence DESC", "AND namespace <> '' ORDER BY sequence"
     ),
-    _sqlite("head", "removing.py", "        thread.heads.clear()\n", ""),
+    _sqlite("head", "removals.py", "        thread.heads.clear()\n", ""),
     _sqlite(
         "parent",
         "writes.sql",
         "FROM checkpoints WHERE checkpoint_id = ? AND thread_no = ? AND namespace = ?\n",
         "FROM checkpoints WHERE checkpoint_id = ? AND thread_no = ? AND (namespace = ? OR true)\n",
     ),
-    _sqlite("journal", "applying.py", "            note(self.connection, commit, after, existing)\n", ""),
-    _sqlite("journal", "applying.py", "        note(self.connection, commit, after, thread)\n", ""),
-    _sqlite("journal", "applying.py", "            or commit.journal is not None\n", ""),
+    _sqlite("journal", "applier.py", "            add_journal_entry(self.connection, commit, after, existing)\n", ""),
+    _sqlite("journal", "applier.py", "        add_journal_entry(self.connection, commit, after, thread)\n", ""),
+    _sqlite("journal", "applier.py", "            or commit.journal is not None\n", ""),
     _sqlite(
         "nothing",
-        "applying.py",
+        "applier.py",
         "        except ClewError as error:\n",
-        "        except ClewError as error:\n            note(self.connection, commit, None, None)\n",
+        "        except ClewError as error:\n            add_journal_entry(self.connection, commit, None, None)\n",
     ),
 ]

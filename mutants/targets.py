@@ -1,4 +1,4 @@
-"""Targets: the tests of each storage that must notice its mutants, the quickest first."""
+"""Targets: the tests of each storage that must detect its mutants, fastest first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mutants.mutation import NOTIONS, Storage
 
 CASES = "test_a_rule_refuses_what_breaks_it_and_lets_its_neighbour_through"
-"""The test that is generated from the table of rules: a case's id begins with the name of its rule."""
+"""The test that is generated from the table of rules. A case's id begins with its rule's name."""
 
 
 SUBJECTS = {
@@ -26,7 +26,7 @@ SUBJECTS = {
     "journal": "journal or entr or chain",
     "nothing": "nothing or leaves or refused or fence",
 }
-"""Words in the names of other tests that are likely to notice."""
+"""Words in the names of other tests that are likely to fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Target:
     machine: str | None
 
     def stages(self, rule: str | None) -> list[Stage]:
-        """The cases of `rule`, tests of its subject, the whole contract, and the state machine."""
+        """Return the stages: the rule's cases, tests of its subject, the contract, the state machine."""
         stages = [Stage("contract", (self.contract,))]
         if rule in SUBJECTS:
             stages.insert(0, Stage("contract", (self.contract,), f"({SUBJECTS[rule]}) and not {CASES}"))
@@ -56,7 +56,7 @@ class Target:
 
 
 TARGETS: dict[Storage, Target] = {
-    # The state machine compares storages with the one in memory, so it can't judge that one.
+    # The state machine compares storages with the memory storage, so it can't test that one.
     "memory": Target("tests/storage/test_contract_memory.py::TestMemoryStorage", None),
     "sqlite": Target(
         "tests/storage/test_contract_sqlite.py::TestSQLiteStorage", "tests/storage/test_machine.py::TestSQLiteMachine"

@@ -1,4 +1,4 @@
-"""The benchmark harness runs, and its figures come from the code that it names."""
+"""The benchmark harness runs, and its figures measure the code that it names."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ EXPECTED = {
     "threads": {"save among 30 threads", "load among 30 threads", "search a thread's messages among 30 threads"},
     "shapes": {"window: committed, of the bytes changed", "nested lists: written, of the bytes changed"},
     "long": {"save, 40 messages", "resident memory a save, 40 messages"},
+    "contended": {
+        "4 writers of a thread: saves a second",
+        "4 writers of a thread: tries a save",
+        "clew, 4 writers of a thread: slowest against median writer",
+    },
+    "endless": {"save 200 against save 20 of a thread", "memory of the index, of max_index_bytes"},
     "cleanup": {"cleanup of 200 checkpoints"},
     "cached": {"load, turn 10: clew, cached in Redis", "save, turn 10: clew, cached in memory"},
 }
@@ -56,7 +62,7 @@ CODE = {
 
 @pytest.fixture(autouse=True)
 def _one_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server that the tests share, in place of one for each workload."""
+    """Use the shared test server instead of one per workload."""
 
     def ground(folder: Path, *, upkeep: bool = False) -> Ground:
         return Ground(folder, upkeep=upkeep, postgres=shared_postgres())
@@ -113,7 +119,7 @@ def test_code_that_is_slowed_down_shows_up_slower(monkeypatch: pytest.MonkeyPatc
     assert medians(slowed, "save, turn 8")["clew"] >= 20
     assert medians(slowed, "save, turn 8")["clew"] > medians(quick, "save, turn 8")["clew"]
     for other in ("raw", "clew update"):
-        assert medians(slowed, "save, turn 8")[other] < 20, "only what was slowed down is slower"
+        assert medians(slowed, "save, turn 8")[other] < 20, "only the slowed-down code is slower"
 
 
 def test_a_target_that_forgets_messages_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +143,7 @@ def test_a_target_that_forgets_messages_is_not_measured(monkeypatch: pytest.Monk
 def test_a_peer_keeps_the_conversation_that_it_is_measured_with(
     peer: str, storage: str, names: set[str], tmp_path: Path
 ) -> None:
-    """Those that are installed with the tests; `make bench-peers` has them all."""
+    """The peers that are installed with the tests; `make bench-peers` has them all."""
     said = messages(3)
 
     async def converse(opened: Opened) -> Any:
@@ -225,7 +231,7 @@ def test_goals_are_computed_from_the_measures() -> None:
     saves = list(measures("save, turn 800", "ms", raw=1.0, encoding=1.0, clew=3.0, langgraph=90.0))
     own, update = goals_of("growing", "postgres", saves)
     assert (own.value, own.bound, own.holds) == (1.5, 1.5, True)
-    assert (update.value, update.holds) == (30.0, False), "35 times was promised"
+    assert (update.value, update.holds) == (30.0, False), "the goal is 35 times"
     rates = list(measures("64 savers: saves a second", "/s", raw=1000.0, clew=3100.0))
     (figure,) = goals_of("savers", "sqlite", rates)
     assert (figure.value, figure.holds) == (3.1, True)
@@ -256,7 +262,7 @@ def test_charts_are_drawn_from_the_results() -> None:
 def test_published_lines_go_between_their_marks() -> None:
     page = "before\n<!-- goals: made by bench/publish.py -->\nold\n<!-- end of goals -->\nafter"
     assert publish.put(page, "goals", ["new"]) == page.replace("old", "new")
-    with pytest.raises(ValueError, match="no place for own"):
+    with pytest.raises(ValueError, match="no markers for own"):
         publish.put(page, "own", [])
 
 

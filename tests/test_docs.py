@@ -1,4 +1,4 @@
-"""The reference pages name everything there is, and nothing else."""
+"""The reference pages document every command, option and error, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: i
 
 
 def sections(page: str) -> dict[str, str]:
-    """The texts under a page's headings, by the first words of the heading that are no placeholders."""
+    """Return the texts under a page's headings, by the heading without its placeholders."""
     parts = re.split(r"^## `([^`]+)`\n", (DOCS / page).read_text("utf-8"), flags=re.MULTILINE)[1:]
     return {
         " ".join(re.findall(r"\b[a-z]+\b", title)): text for title, text in zip(parts[::2], parts[1::2], strict=True)
@@ -94,3 +94,10 @@ def test_every_test_that_the_table_of_frameworks_names_is_there():
     tests = "".join(path.read_text("utf-8") for path in (Path(__file__).parent / "adapters").rglob("test_*.py"))
     assert len(named) > 30
     assert {name for name in named if f"def {name}(" not in tests} == set()
+
+
+def test_the_tests_that_the_page_on_security_names_are_there():
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", (DOCS / "security.md").read_text("utf-8"))
+    assert len(named) > 20
+    missing = [name for path, name in named if f"def {name}(" not in (DOCS.parent / path).read_text("utf-8")]
+    assert missing == []

@@ -1,4 +1,4 @@
-"""Ids are unique, of one length, and nearly sorted by when they were made."""
+"""Ids are unique, have one length, and are roughly sorted by creation time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_ids_made_later_sort_later():
     assert made == sorted(made)
 
 
-def test_an_id_sorts_after_those_that_were_made_before_the_spelling_of_times_was_settled():
+def test_ids_sort_after_those_of_the_earlier_time_format():
     assert new_id() > "06gy3a8krjdaj8qvqyz2"
 
 

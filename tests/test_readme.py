@@ -1,4 +1,4 @@
-"""Every Python block of README.md and docs/ runs, and prints what it says after `# ->`."""
+"""Every Python block of README.md and docs/ runs, and prints the text after `# ->`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch, c
     namespace: dict[str, object] = {"__name__": "example"}
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))
-        # With as many empty lines before it, a traceback names the page's own line.
+        # Preceded by empty lines, so that a traceback has the line number of the page.
         exec(compile("\n" * line + block[1], str(page), "exec", dont_inherit=True), namespace)
         printed = capsys.readouterr().out.splitlines()
         assert printed == SAID.findall(block[1]), f"{name_of(page)}, line {line + 1}"

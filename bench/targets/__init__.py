@@ -1,4 +1,4 @@
-"""Every target, and where its class is. Peers are imported only where they are installed."""
+"""The registry of targets. Peers are imported only where they are installed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ OWN = {
     "clew": "clew:STATE",
     "clew update": "clew:UPDATE",
 }
-"""The yardsticks, and Clew: they run everywhere."""
+"""The raw drivers and Clew, which run everywhere."""
 PEERS = {
     "langgraph": ("langgraph:PLAIN", "langgraph:DELTA"),
     "agentflow": ("agentflow:ALONE", "agentflow:WITH_REDIS"),
     "llmfy": ("llmfy:CHECKPOINTERS",),
     "openai": ("openai_agents:SESSIONS", "openai_agents:SQLALCHEMY"),
 }
-"""Each peer's targets; its requirements are in requirements/, its environment is .venv-bench-<name>."""
+"""The targets of each peer. Its requirements are in requirements/, and its
+environment is .venv-bench-<name>."""
 
 
 def targets_of(places: tuple[str, ...], storage: str) -> list[type[Target]]:
-    """The classes at `places` that run on `storage`."""
+    """Return the classes at `places` that run on `storage`."""
     found: list[type[Target]] = []
     for place in places:
         module, _, name = place.partition(":")

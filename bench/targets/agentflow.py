@@ -1,7 +1,8 @@
 """Agentflow's checkpointers, with its own messages and state.
 
-Its PostgreSQL one keeps the last 20 states of a thread unless told otherwise, and wants a Redis client in any case: alone, the
-durable methods are called only; with Redis, the cache is written and read as a graph does.
+Its PostgreSQL checkpointer keeps the last 20 states of a thread by default, and always needs a Redis
+client. Without Redis, only the durable methods are called; with Redis, the cache is used as a graph
+does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ logging.getLogger("agentflow").setLevel(logging.ERROR)
 
 @cache
 def _state_class(fields: tuple[str, ...]) -> type[AgentState]:
-    """AgentState with these fields of the user's own."""
+    """AgentState with user-defined fields."""
     if not fields:
         return AgentState
     made: type[AgentState] = type(
@@ -32,7 +33,7 @@ def _state_class(fields: tuple[str, ...]) -> type[AgentState]:
 
 
 class Agentflow(Target):
-    """The state as JSON, whole, a save."""
+    """Saves the whole state as JSON."""
 
     name = "agentflow"
     storages: ClassVar[Sequence[str]] = ("sqlite", "postgres")
@@ -77,7 +78,7 @@ class Agentflow(Target):
     def _state(self, state: State) -> AgentState:
         others = {name: value for name, value in state.items() if name != "messages"}
         made = _state_class(tuple(others))(**others)
-        # Past pydantic's check of each message, which a graph does not repeat either.
+        # Without pydantic's validation of each message, which a graph does not repeat either.
         made.context = state.get("messages", [])
         return made
 
@@ -90,7 +91,7 @@ class Agentflow(Target):
 
 
 class AgentflowWithRedis(Agentflow):
-    """The same, and the state in Redis as well; loads ask Redis first."""
+    """Also saves the state in Redis, and loads it from there first."""
 
     name = "agentflow+redis"
     storages = ("postgres",)

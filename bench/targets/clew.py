@@ -15,7 +15,7 @@ from clew.storage.wrapper import StorageWrapper
 
 
 class Clew(Target):
-    """`aput_state`: the whole state each time, encoded and compared in full."""
+    """`aput_state`: the whole state is encoded and compared each time."""
 
     name = "clew"
     storages = STORAGES
@@ -48,7 +48,7 @@ class Clew(Target):
 
 
 class ClewUpdate(Clew):
-    """`aupdate_state`: what is new only."""
+    """`aupdate_state`: only the new messages."""
 
     name = "clew update"
 
@@ -57,7 +57,7 @@ class ClewUpdate(Clew):
 
 
 class Weighing(StorageWrapper):
-    """Adds up how large the commits are: bodies, values, digests."""
+    """Sums the sizes of commits: bodies, values, digests."""
 
     sent = 0
 
@@ -70,16 +70,16 @@ class Weighing(StorageWrapper):
 
 
 class WeighedClew(Clew):
-    """Clew, with its commits weighed."""
+    """Clew, with the sizes of its commits."""
 
     async def open(self) -> None:
         await super().open()
-        self.weighing = Weighing(self.checkpointer._storage)
-        self.checkpointer._storage = self.weighing
+        self.weighing = Weighing(self.checkpointer._engine.storage)
+        self.checkpointer._engine.storage = self.weighing
 
 
 class PassingClock(SystemClock):
-    """Half a second passes between any two commits, as if the threads had been active over days."""
+    """A clock that advances half a second per commit, as if the threads had been active over days."""
 
     def __init__(self) -> None:
         self._now = super().now()
@@ -90,7 +90,7 @@ class PassingClock(SystemClock):
 
 
 class OwnedClew(Clew):
-    """Clew with all threads of one user, active over days, their messages in the searchable record."""
+    """Clew with all threads of one user, active over days, and with searchable messages."""
 
     def options(self) -> dict[str, Any]:
         return {"clock": PassingClock()}

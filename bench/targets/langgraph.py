@@ -1,7 +1,8 @@
-"""LangGraph's own savers, plain and with its DeltaChannel, opened as its docs do, with LangChain's messages.
+"""LangGraph's own savers, plain and with DeltaChannel, opened as in its
+docs, with LangChain's messages.
 
-The savers are called as a graph calls them for one checkpoint. A real graph calls them several times a turn: see
-workloads/graph.py.
+The savers are called as a graph calls them for one checkpoint. A real graph calls them several
+times per turn: see workloads/graph.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _REDUCER: Any = _reducer
 
 
 async def open_saver(place: Place, storage: str, stack: AsyncExitStack) -> Any:
-    """The saver for `storage`, as LangGraph's docs open it; `stack` closes it."""
+    """Return the saver for `storage`, opened as in LangGraph's docs; `stack` closes it."""
     if storage == "memory":
         return InMemorySaver()
     if storage == "sqlite":
@@ -45,7 +46,8 @@ async def open_saver(place: Place, storage: str, stack: AsyncExitStack) -> Any:
 
 
 class Nowhere(BaseCheckpointSaver[Any]):
-    """Keeps the last checkpoint as it is, the graph's own objects: no saver can be faster, and nothing is saved."""
+    """Keeps the graph's own objects of the last checkpoint. It saves
+    nothing, and no saver can be faster."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +69,7 @@ class Nowhere(BaseCheckpointSaver[Any]):
 
 
 class LangGraph(Target):
-    """A checkpoint with all of the state's channels a save."""
+    """Saves a checkpoint with all channels of the state."""
 
     name = "langgraph"
     storages = STORAGES
@@ -123,7 +125,7 @@ class LangGraph(Target):
 
 
 class LangGraphDelta(LangGraph):
-    """The new messages as pending writes of the checkpoint before, and a snapshot every 100: what its DeltaChannel does."""
+    """Saves new messages as pending writes, with a snapshot every 100, as DeltaChannel does."""
 
     name = "langgraph delta"
     _EVERY = DeltaChannel(_REDUCER, list).snapshot_frequency
@@ -131,7 +133,7 @@ class LangGraphDelta(LangGraph):
     async def save(self, thread: str, state: State, new: Sequence[Any]) -> None:
         rest = {name: value for name, value in state.items() if name != "messages"}
         if thread not in self._heads:
-            # A graph's input is a checkpoint of its own.
+            # A graph's input is a separate checkpoint.
             await self._put(thread, {}, {}, [])
         step = self._steps[thread] + 1
         await self.saver.aput_writes(self._heads[thread], [("messages", list(new))], f"task-{step}")

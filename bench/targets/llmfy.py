@@ -1,6 +1,6 @@
-"""llmfy's checkpointers, with the asynchronous drivers that it recommends (but on PostgreSQL).
+"""llmfy's checkpointers, with the async drivers that it recommends (except on PostgreSQL).
 
-They are handed what its engine hands over: a state that is plain data.
+They get what its engine passes: a state of plain data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.targets.protocol import State, Target
 
 
 class Llmfy(Target):
-    """The state as JSON (in memory: a deep copy), whole, a save."""
+    """Saves the whole state as JSON (in memory: as a deep copy)."""
 
     name = "llmfy"
     storages = STORAGES
@@ -38,7 +38,8 @@ class Llmfy(Target):
             if isinstance(self.place, File):
                 self.checkpointer = SQLCheckpointer(f"sqlite+aiosqlite:///{self.place.path}")
             else:
-                # With asyncpg, which it recommends, every save of llmfy 0.11 fails: its times have a zone, its column none.
+                # With asyncpg, which it recommends, every save of llmfy 0.11 fails: its times
+                # have a zone, its column none.
                 self.checkpointer = SQLCheckpointer(url.replace("postgresql", "postgresql+psycopg2"))
         await self.checkpointer.list("nobody", limit=1)
         self._steps: dict[str, int] = {}

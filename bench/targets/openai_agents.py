@@ -1,4 +1,4 @@
-"""The sessions of the OpenAI Agents SDK, which keep the messages and no history of states."""
+"""Sessions of the OpenAI Agents SDK, which store messages but no history of states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.targets.protocol import State, Target, Unsupported
 
 
 class OpenAISession(Target):
-    """`SQLiteSession`: one session a thread, each with a connection of its own to the file, as its docs open it."""
+    """`SQLiteSession`: one session per thread, each with its own connection, opened as in the docs."""
 
     name = "openai"
     storages: ClassVar[Sequence[str]] = ("sqlite",)
@@ -55,7 +55,8 @@ class OpenAISession(Target):
 
 
 class OpenAISQLAlchemy(OpenAISession):
-    """`SQLAlchemySession`: all sessions on one engine, as its docs do where the application has one."""
+    """`SQLAlchemySession`: all sessions on one engine, as in the docs for
+    an application with an engine."""
 
     name = "openai sqlalchemy"
     storages = ("sqlite", "postgres")
@@ -73,7 +74,7 @@ class OpenAISQLAlchemy(OpenAISession):
     def _opened(self, thread: str) -> Any:
         from agents.extensions.memory import SQLAlchemySession
 
-        # Tables are made by the first.
+        # The first session creates the tables.
         return SQLAlchemySession(thread, engine=self._engine, create_tables=not self._sessions)
 
     async def close(self) -> None:

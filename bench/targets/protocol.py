@@ -1,4 +1,4 @@
-"""What a target is: one way to keep conversations, driven alike by every workload."""
+"""The target protocol: a way to store conversations that every workload can drive."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ State = Mapping[str, Any]
 
 
 class Unsupported(Exception):
-    """A target can't do this, and says why."""
+    """The target does not support this; the message says why."""
 
 
 class PeerError(Exception):
-    """A peer failed where it should not have. The others are measured without it, and it is reported."""
+    """A peer failed unexpectedly. It is reported, and the others are measured without it."""
 
     def __init__(self, target: str, what: str, error: Exception) -> None:
         super().__init__(f"{target} failed in {what}: {type(error).__name__}: {str(error).strip()[:200]}")
@@ -25,9 +25,11 @@ class PeerError(Exception):
 
 
 class Target(ABC):
-    """A store of conversations. `save` is told the whole state and what of it is new, and writes what it needs of them.
+    """A store of conversations. `save` gets the whole state and its new
+    messages, and writes what it needs.
 
-    `storages` are those that it runs on. `tasks` is how many will use it at once, for those that have a pool then.
+    `storages` are those that it runs on. `tasks` is the number of concurrent
+    users, for targets with a pool.
     """
 
     name: ClassVar[str]
@@ -40,20 +42,20 @@ class Target(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and make the store ready."""
+        """Connect and set up the store."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what was opened."""
+        """Close the store."""
 
     def again(self) -> Self:
-        """Another connection to the same store, as another process would have; not opened yet."""
+        """Return another unopened connection to the same store, as another process would have."""
         return type(self)(self.place, self.ground, tasks=self.tasks)
 
     @property
     @abstractmethod
     def engine(self) -> object:
-        """The object that does the work, of the class that the results name."""
+        """The object that does the work. The results name its class."""
 
     @property
     def code(self) -> str:
@@ -62,23 +64,24 @@ class Target(ABC):
         return f"{kind.__module__}.{kind.__qualname__}"
 
     def message(self, plain: dict[str, Any]) -> Any:
-        """A message as users of this target have it. Not timed."""
+        """Return a message in this target's own type. Not timed."""
         return plain
 
     @abstractmethod
     async def save(self, thread: str, state: State, new: Sequence[Any]) -> None:
-        """Make `state` the thread's head, durably; `new` are the messages, or other values, that it did not have before."""
+        """Save `state` durably as the thread's head; `new` are the messages
+        or values that are new in it."""
 
     @abstractmethod
     async def load(self, thread: str) -> Any:
-        """The state at the head, decoded in full."""
+        """Return the state at the head, fully decoded."""
 
     async def list(self, thread: str, limit: int) -> int:
-        """List the newest checkpoints of a thread; how many were listed."""
+        """List the newest checkpoints of a thread, and return their number."""
         raise Unsupported("keeps no history that could be listed")
 
     async def compact(self) -> None:
-        """Tidy up, if there is a way to."""
+        """Compact the store, if supported."""
         raise Unsupported("has no compaction")
 
     async def __aenter__(self) -> Self:

@@ -1,6 +1,8 @@
-"""The yardsticks: the drivers themselves, with statements prepared and connections at hand, writing only what is new.
+"""Baselines: the raw drivers, with prepared statements and open
+connections, writing only what is new.
 
-A message log under one integer key (thread and number), which is the least that can be read again by thread.
+They keep a message log under one integer key (thread and number), the
+minimum that can be read by thread.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _encode, _decode = msgspec.msgpack.encode, msgspec.msgpack.decode
 
 
 class Raw(Target):
-    """One write of the new messages a save; one read of all of them a load, decoded in one call."""
+    """Saves with one write of the new messages, and loads with one read, decoded in one call."""
 
     name = "raw"
 
@@ -29,7 +31,7 @@ class Raw(Target):
         self._saves: dict[str, int] = {}
 
     def _next(self, thread: str) -> int:
-        """The key of the thread's next row."""
+        """Return the key of the thread's next row."""
         number = self._saves.get(thread, 0)
         self._saves[thread] = number + 1
         return self._base(thread) + number
@@ -44,7 +46,7 @@ class Raw(Target):
 
 
 def decoded(rows: Sequence[bytes]) -> dict[str, Any]:
-    """The messages of all rows, under one array header."""
+    """Return the messages of all rows as one array."""
     items = [row[_header(row) :] for row in rows]
     count = sum(_count(row) for row in rows)
     return {"messages": _decode(b"\xdd" + count.to_bytes(4, "big") + b"".join(items))}
@@ -84,7 +86,7 @@ class RawMemory(Raw):
 
 
 class RawSQLite(Raw):
-    """sqlite3 with the pragmas that Clew sets, and no Clew."""
+    """sqlite3 with the same pragmas as Clew."""
 
     storages = ("sqlite",)
 
@@ -122,7 +124,7 @@ _LIST = "SELECT id, length(data) FROM raw WHERE id >= $1 AND id < $2 ORDER BY id
 
 
 class RawPostgres(Raw):
-    """asyncpg: prepared statements on a connection of its own for one task, asyncpg's pool of 16 for many."""
+    """asyncpg: prepared statements on one connection for one task, a pool of 16 for many."""
 
     storages = ("postgres",)
 
@@ -133,7 +135,8 @@ class RawPostgres(Raw):
         await self._connection.execute("CREATE TABLE IF NOT EXISTS raw (id bigint PRIMARY KEY, data bytea)")
         await self._connection.execute("ALTER TABLE raw ALTER data SET STORAGE EXTERNAL")
         self._insert = await self._connection.prepare(_INSERT)
-        # A prepared statement holds its table until the next message of the protocol: nobody could alter or vacuum it.
+        # A prepared statement locks its table until the next protocol message, which
+        # would block ALTER and VACUUM.
         await self._connection.execute("SELECT 1")
         self._pool = None
         if self.tasks > 1:
@@ -165,7 +168,7 @@ class RawPostgres(Raw):
 
 
 class RawRedis(Raw):
-    """redis-py with hiredis: a list a thread, one pipelined write a save."""
+    """redis-py with hiredis: one list per thread, one pipelined write per save."""
 
     storages = ("redis",)
 
@@ -198,7 +201,8 @@ class RawRedis(Raw):
 
 
 class Encoding(Target):
-    """One encoding of the whole state with msgspec, written nowhere: what checking a state in full costs at least."""
+    """Encodes the whole state with msgspec without storing it: the minimum
+    cost of checking a full state."""
 
     name = "encoding"
     storages = ("memory", "sqlite", "postgres", "redis")
@@ -207,7 +211,7 @@ class Encoding(Target):
         self._encoder = msgspec.msgpack.Encoder()
 
     async def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
     @property
     def engine(self) -> object:
@@ -217,7 +221,7 @@ class Encoding(Target):
         self._encoder.encode(state)
 
     async def load(self, thread: str) -> Any:
-        raise Unsupported("writes nothing that could be loaded")
+        raise Unsupported("stores nothing")
 
 
 RAW = (RawMemory, RawSQLite, RawPostgres, RawRedis)

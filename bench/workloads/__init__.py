@@ -1,4 +1,4 @@
-"""Every workload by its name, what it is, and on which storages it runs."""
+"""The registry of workloads: name, description and storages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bench.places import STORAGES
-from bench.workloads import cached, cleanup, graph, growing, long, readers, savers, shapes, threads
+from bench.workloads import cached, cleanup, contended, endless, graph, growing, long, readers, savers, shapes, threads
 from bench.workloads.common import Results, Run
 
 __all__ = ["WORKLOADS", "Results", "Run", "Workload"]
@@ -14,16 +14,16 @@ __all__ = ["WORKLOADS", "Results", "Run", "Workload"]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload. `upkeep`: the server's own upkeep has the share that it has in life."""
+    """A workload. With `upkeep`, the server's maintenance runs as often as in production."""
 
     title: str
     run: Callable[[Run], Awaitable[Results]]
     storages: tuple[str, ...] = STORAGES
     needs: str | None = None
-    """A package without which it can't run."""
+    """A package that it needs."""
     upkeep: bool = False
     beside_peers: bool = True
-    """Whether a peer could do it."""
+    """Whether peers support it."""
 
 
 WORKLOADS = {
@@ -40,6 +40,8 @@ WORKLOADS = {
     "threads": Workload("W5: few threads and many", threads.run, ("sqlite", "postgres", "redis")),
     "shapes": Workload("W6: states that change in other ways", shapes.run),
     "long": Workload("W7: 10,000 messages in one thread", long.run),
+    "contended": Workload("W8: many writers of one thread", contended.run, beside_peers=False),
+    "endless": Workload("W9: a thread that is saved to for ever", endless.run, beside_peers=False),
     "cleanup": Workload(
         "a cleanup of old checkpoints", cleanup.run, ("sqlite", "postgres", "redis"), beside_peers=False
     ),

@@ -1,4 +1,5 @@
-"""What a cache in Redis, or in the process, makes of PostgreSQL: loads and saves with it and without it, in one run."""
+"""Effect of a cache on PostgreSQL: loads and saves with a cache in Redis, one in
+memory, and none, in one run."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ async def run(run: Run) -> Results:
 
 @asynccontextmanager
 async def running(run: Run) -> AsyncIterator[Checkpointers]:
-    """Checkpointers of one schema: without a cache, with one in Redis, with one in memory."""
+    """Yield checkpointers of one schema: without a cache, with one in Redis, with one in memory."""
     store, redis = await run.ground.place("postgres"), await run.ground.place("redis")
     caches = {ALONE: None, IN_REDIS: redis.url, IN_MEMORY: "memory://"}
     async with AsyncExitStack() as stack:
         yield {
-            # Patient: on a busy machine, a slow answer of the cache would count as none.
+            # A long timeout, because a slow answer on a busy machine would count as a miss.
             name: await stack.enter_async_context(clew.connect(store.url, cache=cache, cache_timeout=10.0))
             for name, cache in caches.items()
         }
@@ -55,7 +56,8 @@ async def settle(checkpointer: clew.BaseCheckpointer) -> None:
 
 
 async def load(run: Run, sizes: Sizes) -> Results:
-    """The head of a long thread, by a process that does not know it: through the warm caches, and without one."""
+    """Load the head of a long thread in a process that does not know it, through
+    warm caches and without one."""
     said = messages(sizes.turns)
     async with running(run) as all_of_them:
         writer = all_of_them[IN_REDIS]
@@ -77,14 +79,14 @@ async def load(run: Run, sizes: Sizes) -> Results:
 
 def _loading(checkpointer: clew.BaseCheckpointer) -> Call:
     async def once(_: int) -> object:
-        checkpointer._indexes.clear()
+        checkpointer._engine.indexes.clear()
         return await checkpointer.aget_state("t")
 
     return once
 
 
 async def save(run: Run, sizes: Sizes) -> Results:
-    """A save at the end of a long conversation, with and without a cache."""
+    """Save at the end of a long conversation, with and without a cache."""
     said = messages(sizes.turns + sizes.saves + 1)
 
     def saving(name: str, checkpointer: clew.BaseCheckpointer) -> Call:

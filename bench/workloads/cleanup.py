@@ -1,4 +1,4 @@
-"""How fast old checkpoints go out of a store: the newest 10 of 100 of each thread stay."""
+"""Cleanup rate: removes all but the newest 10 of 100 checkpoints of each thread."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from bench.workloads.common import Results, Run
 from clew.model.reports import Progress
 
 SIZES = {"tiny": 200, "usual": 50_000, "full": 1_000_000}
-"""How many checkpoints there are before the cleanup."""
+"""Number of checkpoints before the cleanup."""
 HISTORY = 100
-"""Checkpoints of each thread before the cleanup."""
+"""Checkpoints per thread before the cleanup."""
 KEPT = 10
-"""And after it."""
+"""Checkpoints per thread after the cleanup."""
 FILLERS = 64
 GOAL = 5_000
-"""Checkpoints a second that may go at least."""
+"""Required rate, in removed checkpoints per second."""
 
 
 async def measured(checkpointer: clew.BaseCheckpointer, checkpoints: int, fill: Progress, clean: Progress) -> Figure:
-    """The rate at which checkpoints go out of a store with threads of 100 turns each, until the newest 10 of each are left."""
+    """Measure the rate at which checkpoints are removed, from threads of 100 turns
+    down to the newest 10 of each."""
     threads = max(1, checkpoints // HISTORY)
     await _fill(checkpointer, threads, fill)
     before = (await checkpointer.astats()).stored_bytes

@@ -1,4 +1,4 @@
-"""What workloads share: the run that they are given, and targets that are opened together."""
+"""Shared parts of the workloads: the run, and its open targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Size = Literal["tiny", "usual", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One workload on one storage: with these targets, at this size. `peers`: in the environment of a peer."""
+    """One workload on one storage, with its targets and size. `peers`: in a peer's environment."""
 
     storage: str
     size: Size
@@ -26,9 +26,9 @@ class Run:
     targets: Sequence[type[Target]]
     peers: bool = False
     code: dict[str, str] = field(default_factory=dict)
-    """The code behind each target, noted when it is opened."""
+    """The measured code of each target, set when it is opened."""
     left_out: list[tuple[str, str, str]] = field(default_factory=list)
-    """Target, what was left out of it, and why."""
+    """Skipped calls: the target, the call and the reason."""
 
     def only(self, *names: str) -> list[type[Target]]:
         return [each for each in self.targets if each.name in names]
@@ -38,7 +38,7 @@ class Run:
 
     @asynccontextmanager
     async def opened(self, classes: Sequence[type[Target]], *, tasks: int = 1) -> AsyncIterator[list[Opened]]:
-        """These targets, each with a new store of its own."""
+        """Open these targets, each with a new store."""
         async with AsyncExitStack() as stack:
             found = []
             for cls in classes:
@@ -50,7 +50,7 @@ class Run:
             yield found
 
     async def try_to(self, target: Target, what: str, call: Callable[[], Any]) -> bool:
-        """Whether `call` works on `target`; if that can't do it, it is noted."""
+        """Whether `target` supports `call`. If not, that is recorded."""
         try:
             await call()
         except Unsupported as error:
@@ -60,7 +60,7 @@ class Run:
 
 
 def _guarded(target: Target) -> Target:
-    """`target`, with its failures in its name if it is a peer's."""
+    """Return `target`; the failures of a peer are raised as PeerError."""
     if target.name in OWN:
         return target
     for what in ("open", "save", "load", "list"):
@@ -84,14 +84,15 @@ def _guarded_call(name: str, what: str, method: Callable[..., Awaitable[Any]]) -
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open target, its place, and how many bytes an empty store takes there."""
+    """An open target, its place, and the size of an empty store there."""
 
     target: Target
     place: Place
     empty: int | None
 
     async def grown(self) -> int | None:
-        """Bytes that were stored since it was opened; of a SQLite database the whole file, which is what people see."""
+        """Return the bytes stored since opening; for SQLite, the size of the whole
+        file, which is what users see."""
         now = await self.place.stored()
         if isinstance(self.place, File):
             return now

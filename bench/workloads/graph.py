@@ -1,5 +1,8 @@
-"""W4: the same LangGraph graph with LangGraph's own saver, with its DeltaChannel, and with Clew's saver; and with one that
-saves nothing, which shows what LangGraph itself takes."""
+"""W4: a LangGraph graph with LangGraph's own saver, with DeltaChannel, with Clew's saver, and
+with a saver that does nothing.
+
+The last one shows the time that LangGraph itself takes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
 class Running:
-    """A compiled graph of one node, which answers 300 bytes with 700, and its saver."""
+    """A compiled graph with one node that answers 300 bytes with 700, and its saver."""
 
     def __init__(self, name: str, saver: BaseCheckpointSaver[Any], place: Place, *, delta: bool) -> None:
         from langchain_core.messages import AIMessage, HumanMessage
@@ -59,7 +62,7 @@ def _schema(delta: bool) -> Any:
 
     if not delta:
         return MessagesState
-    # Made by call: the annotations of a class in here are text that LangGraph could not resolve.
+    # Created by a call, because LangGraph could not resolve the string annotations of a local class.
     made: Any = TypedDict
     reducer: Any = _messages_delta_reducer
     return made("DeltaState", {"messages": Annotated[list[Any], DeltaChannel(reducer)]})
@@ -88,7 +91,7 @@ async def run(run: Run) -> Results:
             running.append((Running(name, saver, place, delta=name == "langgraph delta"), empty))
         for mark in (sizes.window, sizes.turns):
             for each, _ in running if mark > sizes.window else ():
-                # As in W1: the others never write a row anew.
+                # As in W1: the others never rewrite a row.
                 pace = PACE.get(run.storage, 0.0) if each.name == "clew" and run.size != "tiny" else 0.0
                 for turn in range(2 * sizes.window, mark):
                     run.report(f"{each.name}: the graph's turn {turn}")

@@ -1,7 +1,7 @@
-"""W1: a conversation that grows, saved every turn with its history.
+"""W1: a growing conversation, saved every turn with its history.
 
-At each mark the targets save some turns strictly in turn, which is timed; up to there each fills its store by itself, at
-which its bytes are counted.
+At each mark the targets save some turns in turn, which is timed. Between marks each target fills its
+store alone, and its bytes are counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SIZES = {
 
 @dataclass(slots=True)
 class Conversation:
-    """A target and how far it is in the conversation."""
+    """A target and its position in the conversation."""
 
     opened: Opened
     said: list[Any]
@@ -54,7 +54,7 @@ class Conversation:
         await self.target.save(THREAD, {"messages": self.said[:end]}, self.said[end - 2 : end])
 
     async def fill(self, until: int, pace: float) -> float | None:
-        """Save up to turn `until`; bytes written a turn."""
+        """Save up to turn `until` and return the bytes written per turn."""
         turns = until - self.turn
         if turns <= 0:
             return None
@@ -112,7 +112,7 @@ async def _up_to(
 
 
 async def _reads(run: Run, lines: Sequence[Conversation], turn: int, rounds: int) -> Results:
-    """Loads of the head and listings, the targets in turn."""
+    """Measure loads of the head and listings, with the targets in turn."""
     results: Results = []
     warm: dict[str, Call] = {line.target.name: _call(line.target.load, THREAD) for line in lines}
     if run.storage != "memory":
@@ -130,7 +130,7 @@ async def _reads(run: Run, lines: Sequence[Conversation], turn: int, rounds: int
 
 
 async def _cold(lines: Sequence[Conversation], rounds: int) -> dict[str, list[float]]:
-    """Seconds of the first load over a connection that is open, each time another."""
+    """Return the seconds of first loads, each over another open connection."""
     taken: dict[str, list[float]] = {line.target.name: [] for line in lines}
     for _ in range(rounds):
         for line in lines:
@@ -142,7 +142,7 @@ async def _cold(lines: Sequence[Conversation], rounds: int) -> dict[str, list[fl
 
 
 async def _check(line: Conversation, plain: list[Any]) -> None:
-    """What was loaded is what was saved."""
+    """Check that the loaded conversation equals the saved one."""
     found = (await line.target.load(THREAD))["messages"]
     assert list(found) == line.said[: 2 * line.turn], f"{line.target.name} did not keep the conversation"
     assert len(found) == len(plain)

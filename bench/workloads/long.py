@@ -1,4 +1,4 @@
-"""W7: one thread of 10,000 messages: a save over the raw write, and what the process's memory does."""
+"""W7: one thread of 10,000 messages: save time relative to the raw write, and memory growth."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ async def run(run: Run) -> Results:
             said = [target.message(one) for one in plain]
             await target.save(THREAD, {"messages": said[:begin]}, said[:begin])
             before = _resident()
-            # Half of the saves by itself, for its memory; half in turn with the others, for its time.
+            # Half of the saves alone, to measure memory; half in turn with
+            # the others, to measure time.
             for number in range(saves):
                 if number == saves // 2:
-                    # The first saves make room for buffers as large as the state, once.
+                    # The first saves allocate buffers as large as the state.
                     before = _resident()
                 await _save(target, said, begin + 2 * number + 2)
             if target.name != "encoding":
@@ -66,7 +67,7 @@ def _saving(target: Target, said: list[Any], begin: int) -> Call:
 
 
 def _resident() -> float:
-    """Bytes of memory that the process has now, where the system says so."""
+    """Return the resident memory of the process, if the system tells it."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * resource.getpagesize() if status.exists() else _peak()
 

@@ -1,4 +1,4 @@
-"""W3: many readers at once over many threads: loads a second, each state decoded in full."""
+"""W3: concurrent readers of many threads: loads per second, each state fully decoded."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Sizes:
 SIZES = {"tiny": Sizes(4, 6, 3, 2), "usual": Sizes(64, 200, 50, 7), "full": Sizes(64, 200, 50, 15)}
 PEER_ROUNDS = 3
 PEER_STEP = 5
-"""Peers take long to fill: they, and Clew and the raw driver beside them, save five turns at a time."""
+"""Turns per save in the environment of a peer, because peers take long to fill."""
 WARM_UP = -1
 AGAIN = 3
-"""How often each thread is loaded again over the same connections."""
+"""Number of repeated loads per thread over the same connections."""
 
 
 async def run(run: Run) -> Results:
     sizes = SIZES[run.size]
     rounds = min(PEER_ROUNDS, sizes.rounds) if run.peers else sizes.rounds
-    # Some conversations for all threads: what is read is what costs, not that it differs.
+    # A few conversations shared by all threads, because the cost does not depend on the content.
     plain = [messages(sizes.turns, seed) for seed in range(min(8, sizes.threads))]
     first: dict[str, list[float]] = {}
     again: dict[str, list[float]] = {}
@@ -52,7 +52,7 @@ async def run(run: Run) -> Results:
                     again.setdefault(each.target.name, []).append(await _rate(each.target, order * AGAIN, sizes))
                     continue
                 async with each.target.again() as fresh:
-                    # Connections are there, and the threads that are timed were never loaded over them.
+                    # Open all connections with threads that are not timed.
                     await _rate(fresh, [WARM_UP] * sizes.readers, sizes)
                     computed = time.process_time()
                     first.setdefault(each.target.name, []).append(await _rate(fresh, order, sizes))
@@ -62,13 +62,13 @@ async def run(run: Run) -> Results:
     return [
         *[Measure.of(f"{what}, first time in a process", "/s", name, values) for name, values in first.items()],
         *[Measure.of(f"{what}, again", "/s", name, values) for name, values in again.items()],
-        # What this process computes for one: no rate can be better than one load in this time.
+        # CPU time of one load, which bounds the rate.
         *Measure.times("processor time of a first load", busy),
     ]
 
 
 async def _fill(target: Target, plain: list[list[dict[str, Any]]], sizes: Sizes, turns: int) -> None:
-    """Save each thread's conversation, so many turns at a time."""
+    """Save each thread's conversation, several turns at a time."""
     said = [[target.message(one) for one in conversation] for conversation in plain]
     waiting = iter([*range(sizes.threads), WARM_UP])
 

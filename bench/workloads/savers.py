@@ -1,4 +1,4 @@
-"""W2: many conversations at once in one process: saves a second, and how long one takes."""
+"""W2: concurrent conversations in one process: saves per second, and latency."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ async def run(run: Run) -> Results:
         *[Measure.of(f"{what}: saves a second", "/s", name, values) for name, values in rates.items()],
         *Measure.times(f"{what}: p50", middle),
         *Measure.times(f"{what}: p99", slowest),
-        # What this process computes for one: no rate can be better than one save in this time.
+        # CPU time of one save, which bounds the rate.
         *Measure.times(f"{what}: processor time a save", busy),
     ]
 
 
 async def _round(target: Target, said: list[list[Any]], number: int) -> tuple[float, list[float]]:
-    """Saves a second of new conversations, and the seconds that each save took."""
+    """Return the saves per second of new conversations, and the seconds of each save."""
     taken: list[float] = []
 
     async def converse(saver: int) -> None:

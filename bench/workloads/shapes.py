@@ -1,4 +1,4 @@
-"""W6: states that change in other ways than by growing: bytes written against bytes changed."""
+"""W6: states that change other than by growing: bytes written relative to bytes changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.targets.clew import Clew, WeighedClew
 from bench.workloads.common import Opened, Results, Run
 
 Step = tuple[dict[str, Any], list[Any]]
-"""A state, and what of it was not in the state before."""
+"""A state, and its parts that were not in the previous state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ SIZES = {"tiny": Sizes(10, 3, 6), "usual": Sizes(200, 40, 100), "full": Sizes(80
 
 
 def window(sizes: Sizes, said: list[Any]) -> Iterator[Step]:
-    """The last messages only: two come, two go."""
+    """A sliding window: two messages are added, two dropped."""
     kept = 2 * sizes.turns
     for start in range(0, 2 * sizes.steps + 2, 2):
         yield {"messages": said[start : start + kept]}, said[start + kept - 2 : start + kept]
@@ -47,17 +47,17 @@ def edit(sizes: Sizes, said: list[Any]) -> Iterator[Step]:
 
 
 def summary(sizes: Sizes, said: list[Any]) -> Iterator[Step]:
-    """A summary in front replaces the two messages after it, and two messages come."""
+    """A summary in front replaces the two messages after it, and two messages are added."""
     kept = 2 * sizes.turns
     yield {"messages": said[:kept]}, said[:kept]
     for number in range(1, sizes.steps + 1):
-        # Another message, of those that are not in the conversation yet, stands for the summary.
+        # A message that is not in the conversation yet serves as the summary.
         new = [said[-number], *said[kept + 2 * number - 2 : kept + 2 * number]]
         yield {"messages": [new[0], *said[2 * number : kept + 2 * number]]}, new
 
 
 def files(sizes: Sizes, _: list[Any]) -> Iterator[Step]:
-    """Files of 4 KB in a dict, one of which changes."""
+    """A dict of 4 KB files, one of which changes."""
     draw = random.Random(7)
     kept = {f"src/module_{number}.py": prose(draw, 4096) for number in range(sizes.files)}
     yield {"files": dict(kept)}, list(kept.values())
@@ -68,7 +68,7 @@ def files(sizes: Sizes, _: list[Any]) -> Iterator[Step]:
 
 
 def nested(sizes: Sizes, said: list[Any]) -> Iterator[Step]:
-    """Message logs three levels down, one of which grows by a message."""
+    """Message logs at depth three, one of which grows by a message."""
     logs = [said[start::20][: sizes.turns // 10] for start in range(20)]
     yield _agents(logs), said[: 2 * sizes.turns]
     for number in range(sizes.steps):
@@ -84,7 +84,8 @@ def _agents(logs: list[list[Any]]) -> dict[str, Any]:
 
 
 def notes(sizes: Sizes, _: list[Any]) -> Iterator[Step]:
-    """Short lists three levels down, one of which grows by a note of 200 bytes: less than what is stored as one value."""
+    """Short lists at depth three, one of which grows by a note of 200 bytes, too
+    small for a value of its own."""
     draw = random.Random(8)
     plan = [{"days": [{"notes": [prose(draw, 200)]} for _ in range(7)]} for _ in range(sizes.turns // 10)]
     yield {"plan": plan}, [plan]
@@ -141,7 +142,7 @@ async def _steps(opened: Opened, name: str, steps: Iterator[Step], results: Resu
 
 
 def _plain(message: Any) -> Any:
-    """What a peer's message says: how long the peer writes it is its own affair."""
+    """Return the text of a peer's message, without the peer's own overhead."""
     content = message.content
     return {
         "id": getattr(message, "id", None) or message.message_id,

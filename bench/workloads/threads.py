@@ -1,4 +1,5 @@
-"""W5: the same calls in a store of few threads and in one of many, all of one user, active over days."""
+"""W5: the same calls in a store of few threads and in one of many, all
+of one user, active over days."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SIZES = {"tiny": Sizes(12, 30, 3, 3), "usual": Sizes(1_000, 20_000, 10, 60), "fu
 PEER_SIZES = {"tiny": SIZES["tiny"], "usual": Sizes(50, 500, 10, 40), "full": Sizes(1_000, 20_000, 10, 60)}
 AT_ONCE = 500
 SECONDS = 10.0
-"""How long one kind of call is measured, about: some go over the whole store."""
+"""Approximate seconds per kind of call, because some read the whole store."""
 
 
 async def run(run: Run) -> Results:
@@ -37,7 +38,7 @@ async def run(run: Run) -> Results:
     if run.peers:
         classes += run.without("clew", "clew update", "raw", "encoding")
     for cls in classes:
-        # Two stores, so that the calls can be taken in turn.
+        # Two stores, so that the calls can be interleaved.
         async with run.opened([cls, cls], tasks=AT_ONCE) as (small, large):
             await _fill(run, small.target, sizes.few, sizes.checkpoints)
             await _fill(run, large.target, sizes.many, sizes.checkpoints)
@@ -59,13 +60,13 @@ async def run(run: Run) -> Results:
 
 
 async def _once(calls: Mapping[str, Call], number: int) -> None:
-    """Each call once: it can be done, and is not cold any more."""
+    """Run each call once, to check that it is supported and to warm it up."""
     for call in calls.values():
         await call(number)
 
 
 def _rounds(seconds: float, most: int) -> int:
-    """How many rounds of calls that took so long together fit into the time that there is for them, but some at least."""
+    """Return the number of rounds that fit into the time limit, with a minimum."""
     return max(min(3, most), min(most, int(SECONDS / max(seconds, 1e-6))))
 
 
@@ -99,13 +100,14 @@ def _message(target: Target, thread: int, number: int) -> Any:
 
 
 def _calls(target: Target) -> dict[str, Callable[[int], Any]]:
-    """What is timed; each round takes another thread."""
+    """Return the timed calls. Each round takes another thread."""
     said: dict[int, list[Any]] = {}
 
     async def save(number: int) -> None:
         new = said.setdefault(number % 10, [])
         new.append(_message(target, number % 10, 100 + number))
-        # Few of them, again and again: the first write to a page after a checkpoint logs the whole page.
+        # A few threads repeatedly, because the first write to a page after a
+        # checkpoint logs the whole page.
         await target.save(f"new-{number % 10}", {"messages": new}, new[-1:])
 
     calls: dict[str, Callable[[int], Any]] = {

@@ -1,17 +1,16 @@
 """Clew: durable session memory for AI agents.
 
-import clew
+    import clew
 
-checkpointer = clew.connect("sqlite:///agent.db")
-checkpointer.put_state("thread-1", {"messages": ["hello"]})
-checkpointer.get_state("thread-1")
+    checkpointer = clew.connect("sqlite:///agent.db")
+    checkpointer.put_state("thread-1", {"messages": ["hello"]})
+    checkpointer.get_state("thread-1")
+
+Names are imported when they are first used, so `import clew` costs next to nothing.
 """
 
-from clew.checkpointer.autocleanup import AutoCleanup
-from clew.checkpointer.base import BaseCheckpointer
-from clew.checkpointer.leases import Lease
-from clew.checkpointer.saving import NOT_LOADED
-from clew.codec.registry import Record, register
+from typing import TYPE_CHECKING
+
 from clew.errors import (
     BlockingCallError,
     ClewError,
@@ -29,32 +28,36 @@ from clew.errors import (
     TransientStorageError,
     UnsupportedTypeError,
 )
-from clew.factory import (
-    DistributedCheckpointer,
-    InMemoryCheckpointer,
-    PgCheckpointer,
-    RedisCheckpointer,
-    SQLiteCheckpointer,
-    connect,
-)
-from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
-from clew.model.config import ANY_USER, Config
-from clew.model.diff import Change, Diff
-from clew.model.encryption import Encryption
-from clew.model.message import Message
-from clew.model.reports import (
-    CleanupReport,
-    CompactReport,
-    Damage,
-    IndexStats,
-    ResealReport,
-    ResyncReport,
-    Stats,
-    VerifyReport,
-)
-from clew.model.retention import RetentionPolicy
-from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
-from clew.model.thread import ThreadInfo
+
+if TYPE_CHECKING:
+    from clew.checkpointer.autocleanup import AutoCleanup
+    from clew.checkpointer.base import BaseCheckpointer
+    from clew.checkpointer.leases import Lease
+    from clew.checkpointer.loader import NOT_LOADED
+    from clew.checkpointer.turns import Turn
+    from clew.codec.registry import Record, register
+    from clew.dialects.conversation import Conversation
+    from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
+    from clew.factory.distributed import DistributedCheckpointer
+    from clew.factory.urls import connect
+    from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
+    from clew.model.config import ANY_USER, Config
+    from clew.model.diff import Change, Diff
+    from clew.model.encryption import Encryption
+    from clew.model.message import Message
+    from clew.model.reports import (
+        CleanupReport,
+        CompactReport,
+        Damage,
+        IndexStats,
+        ResealReport,
+        ResyncReport,
+        Stats,
+        VerifyReport,
+    )
+    from clew.model.retention import RetentionPolicy
+    from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
+    from clew.model.thread import ThreadInfo, ThreadPart
 
 __version__ = "0.1.0"
 
@@ -77,6 +80,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "ConflictError",
+    "Conversation",
     "CorruptRecordError",
     "Damage",
     "Diff",
@@ -104,9 +108,46 @@ __all__ = [
     "StorageError",
     "ThreadDeletedError",
     "ThreadInfo",
+    "ThreadPart",
     "TransientStorageError",
+    "Turn",
     "UnsupportedTypeError",
     "VerifyReport",
     "connect",
     "register",
 ]
+
+_EXPORTS = {
+    "clew.checkpointer.autocleanup": "AutoCleanup",
+    "clew.checkpointer.base": "BaseCheckpointer",
+    "clew.checkpointer.leases": "Lease",
+    "clew.checkpointer.loader": "NOT_LOADED",
+    "clew.checkpointer.turns": "Turn",
+    "clew.codec.registry": "Record register",
+    "clew.dialects.conversation": "Conversation",
+    "clew.factory.classes": "InMemoryCheckpointer PgCheckpointer RedisCheckpointer SQLiteCheckpointer",
+    "clew.factory.distributed": "DistributedCheckpointer",
+    "clew.factory.urls": "connect",
+    "clew.model.checkpoint": "Checkpoint CheckpointInfo CheckpointMetadata",
+    "clew.model.config": "ANY_USER Config",
+    "clew.model.diff": "Change Diff",
+    "clew.model.encryption": "Encryption",
+    "clew.model.message": "Message",
+    "clew.model.reports": "CleanupReport CompactReport Damage IndexStats ResealReport ResyncReport Stats VerifyReport",
+    "clew.model.retention": "RetentionPolicy",
+    "clew.model.status": "BackgroundStatus CacheStatus CleanupStatus Status",
+    "clew.model.thread": "ThreadInfo ThreadPart",
+}
+"""The exported names of each module."""
+
+if not TYPE_CHECKING:  # With `__getattr__`, a type checker would accept any name.
+    _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+
+    def __getattr__(name):
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(__import__(_MODULES[name], fromlist=(name,)), name)
+        return value
+
+    def __dir__():
+        return [*globals().keys() | _MODULES.keys()]

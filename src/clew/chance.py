@@ -1,4 +1,7 @@
-"""The one module that draws from the system's randomness, and the place to put another source (a simulation's)."""
+"""Randomness for ids and jitter, with a replaceable source for simulations.
+
+This is the only module that uses the system's randomness, apart from keys and nonces.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,18 @@ from typing import Protocol
 
 
 class Chance(Protocol):
-    """Where ids and jitter come from. Secrets don't: keys and nonces are always the system's."""
+    """A source of randomness for ids and jitter. Keys and nonces always come from the system."""
 
     def randbytes(self, count: int) -> bytes: ...
 
     def uniform(self, least: float, most: float) -> float: ...
 
     def time_ns(self) -> int:
-        """The time that new ids begin with."""
+        """Return the time that new ids begin with."""
 
 
 class SystemChance:
-    """The operating system's."""
+    """The operating system's randomness and time."""
 
     def randbytes(self, count: int) -> bytes:
         return os.urandom(count)
@@ -36,20 +39,20 @@ class SystemChance:
 
 _current: Chance = SystemChance()
 drawn_ahead: list[str] = []
-"""What was drawn before it is needed: emptied when the source changes, and in a child process, which must not draw what its
-parent is going to draw."""
+"""Random text drawn in advance. It is discarded when the source changes, and in a forked child,
+which must not reuse its parent's."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=drawn_ahead.clear)
 
 
 def chance() -> Chance:
-    """The source that everything draws from now."""
+    """Return the current source."""
     return _current
 
 
 @contextmanager
 def drawn_from(source: Chance) -> Iterator[None]:
-    """Draw from `source` in the whole process until the block ends: for simulations, which must go the same way twice."""
+    """Use `source` in the whole process until the block ends, for repeatable simulations."""
     global _current
     before, _current = _current, source
     drawn_ahead.clear()

@@ -1,4 +1,4 @@
-"""The one module that reads the real clock."""
+"""Clocks. This is the only module that reads the real time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from. `now` is for records, `monotonic` for durations; neither decides order."""
+    """A source of time: `now` for records, `monotonic` for durations. Neither decides order."""
 
     def now(self) -> datetime: ...
 
@@ -16,7 +16,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock, in aware UTC."""
+    """The system clock, in timezone-aware UTC."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

@@ -1,23 +1,23 @@
-"""Every error that Clew raises, as one tree.
+"""Errors: every exception that Clew raises, as one tree.
 
     ClewError
-    ├── ConfigError            the config, an argument or a registered class is not usable (also a ValueError)
-    ├── UnsupportedTypeError   the state holds something that can't be saved, at `path` (also a TypeError)
-    ├── StateTooLargeError     the state is over `max_state_bytes`
+    ├── ConfigError            an invalid config, argument or registered class (also a ValueError)
+    ├── UnsupportedTypeError   the state contains an object that can't be saved (also a TypeError)
+    ├── StateTooLargeError     the state exceeds `max_state_bytes`
     ├── PermissionDeniedError  the thread belongs to another user
-    ├── ConflictError          another writer came first
+    ├── ConflictError          a concurrent writer was first
     │   ├── ThreadDeletedError the thread was deleted after this writer read it
-    │   └── LeaseError         the thread's turn is held by, or was lost to, somebody else
+    │   └── LeaseError         another holder has the thread's lease, or took it over
     ├── CorruptRecordError     a stored record is damaged
-    ├── EncryptionError        a stored record needs a key that was not given, or is not encrypted where it should be
-    ├── SchemaVersionError     the store was written by a newer Clew, or is not Clew's
+    ├── EncryptionError        a key is missing or wrong, or a record is not encrypted
+    ├── SchemaVersionError     a newer Clew wrote the store, or it is not a Clew store
     ├── MissingExtraError      an optional dependency is not installed (also an ImportError)
-    ├── BlockingCallError      a sync method would block the event loop it was called from
+    ├── BlockingCallError      a sync method would block the running event loop
     └── StorageError           the storage failed
-        └── TransientStorageError  it may work if tried again
+        └── TransientStorageError  the storage failed, and retrying may succeed
 
-Errors carry their facts as attributes (`error.thread_id`) and say in their message what to do. Driver exceptions
-never leave a storage: they are the `__cause__` of one of these.
+Errors have their facts as attributes (`error.thread_id`), and their messages say what to do. Driver
+exceptions never leave a storage: they are the `__cause__` of one of these.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 _SHOWN: Final = 60
-"""How many characters of a value a message shows."""
+"""Maximum length of a value in a message."""
 
 
 class ClewError(Exception):
-    """The root of all errors that Clew raises."""
+    """Base class of all errors that Clew raises."""
 
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
         self.facts = facts
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for what is not found: the facts read as attributes.
+        # Called only if the normal lookup fails.
         try:
             return self.__dict__["facts"][name]
         except KeyError:
@@ -51,28 +51,28 @@ def _rebuild(cls: type[ClewError], args: tuple[Any, ...], facts: dict[str, Any])
 
 
 def shown(value: object) -> str:
-    """`value` as messages show it: its `repr`, cut to 60 characters. Works for any object."""
+    """Return the `repr` of `value` for a message, cut to 60 characters. Works for any object."""
     try:
         text = repr(value)
     except ValueError:
-        # Python refuses to spell out integers of thousands of digits.
+        # Python refuses to format integers with thousands of digits.
         text = f"an {type(value).__name__} of {value.bit_length()} bits" if isinstance(value, int) else ""
-    except Exception:  # A repr of somebody else's class may raise anything, and is not what the message is about.
+    except Exception:  # A user's __repr__ may raise anything.
         text = ""
     text = text or f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 class ConfigError(ClewError, ValueError):
-    """The config or an argument is not usable."""
+    """The config or an argument is invalid."""
 
 
 class UnsupportedTypeError(ClewError, TypeError):
-    """The state holds something that can't be saved; `path` says where."""
+    """The state contains an object that can't be saved, at `path`."""
 
 
 class StateTooLargeError(ClewError):
-    """The state is larger than `max_state_bytes`."""
+    """The state exceeds `max_state_bytes`."""
 
 
 class PermissionDeniedError(ClewError):
@@ -80,7 +80,7 @@ class PermissionDeniedError(ClewError):
 
 
 class ConflictError(ClewError):
-    """Another writer came first; load the head and decide again."""
+    """A concurrent writer was first. Load the head and decide again."""
 
 
 class ThreadDeletedError(ConflictError):
@@ -88,19 +88,24 @@ class ThreadDeletedError(ConflictError):
 
 
 class LeaseError(ConflictError):
-    """The thread's turn is held by somebody else, or was lost to them."""
+    """Another holder has the thread's lease, or took it over."""
 
 
 class CorruptRecordError(ClewError):
-    """A stored record is damaged; the others are not affected."""
+    """A stored record is damaged. Other records are not affected."""
 
 
 class EncryptionError(ClewError):
-    """A stored record needs a key that was not given, or is not encrypted where it should be."""
+    """A key is missing or wrong, or a record is not encrypted although it should be."""
+
+
+UNREADABLE: Final = (CorruptRecordError, EncryptionError)
+"""Errors that affect a single record. Operations on many records report it
+and continue with the others."""
 
 
 class SchemaVersionError(ClewError):
-    """The store was written by a newer Clew, or is not Clew's at all."""
+    """A newer Clew wrote the store, or it is not a Clew store."""
 
 
 class MissingExtraError(ClewError, ImportError):
@@ -108,12 +113,12 @@ class MissingExtraError(ClewError, ImportError):
 
 
 class BlockingCallError(ClewError, RuntimeError):
-    """A sync method would block the event loop that it was called from."""
+    """A sync method would block the running event loop. Await the async method instead."""
 
 
 class StorageError(ClewError):
-    """The storage failed; nothing of the commit was written."""
+    """The storage failed. Nothing of the commit was written."""
 
 
 class TransientStorageError(StorageError):
-    """The storage failed in a way that may pass; commits are idempotent, so trying again is safe."""
+    """The storage failed temporarily. Commits are idempotent, so retrying is safe."""

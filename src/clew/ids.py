@@ -1,4 +1,4 @@
-"""Ids: 20 characters, unique, and nearly sorted by when they were made (never relied on for order)."""
+"""Ids: 20 characters, unique, and roughly sorted by creation time. Nothing relies on their order."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from clew.chance import chance, drawn_ahead
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LETTERS = _ALPHABET.encode() * 8
-"""A letter for every byte, each of them for eight."""
+"""Maps each byte to a letter; each letter stands for eight bytes."""
 _moment = 0, ""
 
 
 def new_id() -> str:
-    """A new id: 48 bits of milliseconds, then 50 random bits, in base 32 without look-alike letters."""
+    """Return a new id: 48 bits of milliseconds and 50 random bits, without look-alike letters."""
     global _moment
     source = chance()
     try:
@@ -29,6 +29,6 @@ def new_id() -> str:
 
 
 def _spelled(milliseconds: int) -> str:
-    """Ten characters for 48 bits, which sort like the numbers."""
+    """Encode 48 bits as ten characters that sort like the numbers."""
     value = (milliseconds & 0xFFFF_FFFF_FFFF) << 2
     return "".join([_ALPHABET[value >> shift & 0x1F] for shift in range(45, -1, -5)])

@@ -1,4 +1,4 @@
-"""Each adapter's test that takes `store` or `checkpointer` runs on every storage."""
+"""Fixtures: a test that takes `store` or `checkpointer` runs on every storage."""
 
 from __future__ import annotations
 

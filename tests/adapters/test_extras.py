@@ -1,4 +1,4 @@
-"""An adapter whose framework is not installed says what to install."""
+"""Errors of adapters whose framework is not installed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.checkpointer.support import PostgresStore, RedisStore, text
 
 
 class Both:
-    """A schema in PostgreSQL, and a prefix in Redis for its cache. What is opened is closed in the end."""
+    """A PostgreSQL schema with a cache under a prefix in Redis. Checkpointers are closed with it."""
 
     def __init__(self, directory: Any) -> None:
         self.postgres = PostgresStore(directory)
@@ -26,11 +26,11 @@ class Both:
         return f"{url or shared_redis()}?prefix={quote(self.redis.prefix)}"
 
     def open(self, redis_url: str | None = None, **options: Any) -> clew.BaseCheckpointer:
-        """Another process's checkpointer, patient with a busy machine."""
+        """A checkpointer as another process would have it, with long timeouts for a busy machine."""
         return self.opened(clew.connect(self.url, cache=self.cache(redis_url), **{"cache_timeout": 5.0, **options}))
 
     def plain(self) -> clew.BaseCheckpointer:
-        """One without the cache."""
+        """A checkpointer without the cache."""
         return self.opened(clew.connect(self.url))
 
     def opened(self, checkpointer: clew.BaseCheckpointer) -> clew.BaseCheckpointer:
@@ -49,10 +49,10 @@ class Both:
 
 
 def settled(checkpointer: clew.BaseCheckpointer) -> clew.BaseCheckpointer:
-    """`checkpointer`, when what it has on its way to the cache is there."""
+    """Return `checkpointer` after its pending writes have reached the cache."""
     tier = shared_states(checkpointer.storage)
     assert isinstance(tier, HotTier)
-    checkpointer._runner.run(tier.settle(), "settle")
+    checkpointer.run(tier.settle(), "settle")
     return checkpointer
 
 

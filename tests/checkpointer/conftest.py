@@ -1,4 +1,4 @@
-"""Each test that takes `store` or `checkpointer` runs on every storage."""
+"""Fixtures: a test that takes `store` or `checkpointer` runs on every storage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCAL = [pytest.param(MemoryStore, id="memory"), pytest.param(SQLiteStore, id="s
 REMOTE = [pytest.param(PostgresStore, id="postgres"), pytest.param(RedisStore, id="redis")]
 STORES = LOCAL + REMOTE
 SHARED = [*LOCAL[1:], *REMOTE]
-"""Those that several processes can use at once."""
+"""Stores that several processes can share."""
 
 
 @pytest.fixture(params=STORES)
@@ -27,21 +27,21 @@ def store(request, tmp_path):
 
 @pytest.fixture(params=LOCAL)
 def local(request, tmp_path):
-    """One whose coroutines never wait."""
+    """A store that never suspends."""
     with closing(request.param(tmp_path)) as opened:
         yield opened
 
 
 @pytest.fixture(params=REMOTE)
 def remote(request, tmp_path):
-    """One that waits on an event loop."""
+    """A store that waits on an event loop."""
     with closing(request.param(tmp_path)) as opened:
         yield opened
 
 
 @pytest.fixture
 def sqlite(tmp_path):
-    """For what only a file has: damage, other processes, full disks."""
+    """A file, for tests of damage, other processes and full disks."""
     with closing(SQLiteStore(tmp_path)) as opened:
         yield opened
 
@@ -65,13 +65,13 @@ def both(tmp_path):
 
 @pytest.fixture
 def server():
-    """A Redis that a test may do anything to."""
+    """A Redis server of the test's own."""
     with RedisServer() as own:
         yield own
 
 
 @pytest.fixture
 def tried_again_soon(monkeypatch):
-    """Caches that were away are tried after a moment."""
+    """Caches that were down are retried after a moment."""
     monkeypatch.setattr(breaker, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(breaker, "LONGEST_PAUSE", 0.1)

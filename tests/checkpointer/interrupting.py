@@ -1,6 +1,7 @@
-"""Interrupts of sync calls, each scenario in a process of its own: `python -m tests.checkpointer.interrupting NAME URL`.
+"""Interrupts of sync calls, each scenario in its own process: `python -m tests.checkpointer.interrupting NAME URL`.
 
-A scenario that hangs is ended by whoever started the process. The URL `slow:` is a storage in memory that suspends.
+The starter of the process ends a scenario that hangs. The URL `slow:` is a storage in memory that
+suspends.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from typing import Any
 
 import clew
 from clew.checkpointer.background import Background
-from clew.checkpointer.blocking import LoopRunner
+from clew.checkpointer.runner import LoopRunner
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
 from clew.model.queries import CheckpointPage, CheckpointQuery
+from clew.storage.execution import may_block, run_inline
 from clew.storage.memory import MemoryStorage
-from clew.storage.offload import inline, run_inline
 from clew.storage.protocol import Capabilities, Storage
 from clew.storage.wrapper import StorageWrapper
 
 
 class Meddled(StorageWrapper):
-    """A storage that suspends, and whose next commit or load does whatever `meddle` does."""
+    """A storage that suspends, and runs `meddle` during the next commit or load."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
@@ -72,7 +73,7 @@ async def leave() -> None:
 
 
 def caught(work: Callable[[], Any]) -> str:
-    """The name of the error that `work` raises, or what it returns."""
+    """The name of the error that `work` raises, or its result."""
     try:
         return repr(work())
     except BaseException as error:
@@ -80,7 +81,7 @@ def caught(work: Callable[[], Any]) -> str:
 
 
 def in_threads(*works: Callable[[], Any]) -> Callable[[], list[str]]:
-    """Begin each of `works` in a thread; the function waits for their outcomes."""
+    """Start each of `works` in a thread; the returned function waits for the outcomes."""
     outcomes = [""] * len(works)
 
     def go(number: int) -> None:
@@ -125,7 +126,7 @@ def others_that_wait_go_on(url: str) -> None:
 
     storage.meddle = hold
     held = in_threads(lambda: checkpointer.get_state("t"))
-    assert waits.wait(20)
+    assert waits.wait(120)
     storage.meddle = interrupt
     assert caught(lambda: checkpointer.get_state("t")) == "KeyboardInterrupt"
     gate.set()
@@ -134,7 +135,7 @@ def others_that_wait_go_on(url: str) -> None:
 
 
 async def kill_a_batch(kind: type[BaseException], patience: float) -> int:
-    """Cancel a task that carries a batch, begun or not, as soon as there is one; then raise `kind`. 1 if there was one."""
+    """Cancel the first task of a batch, started or not, then raise `kind`. Returns 1 if there was one."""
     deadline = asyncio.get_running_loop().time() + patience
     while asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(0)
@@ -154,7 +155,7 @@ def all_of_a_batch_get_an_answer(url: str) -> None:
     killed = 0
     for turn in range(10):
         kind = KeyboardInterrupt if turn % 2 else asyncio.CancelledError
-        killer = in_threads(partial(checkpointer._runner.run, kill_a_batch(kind, 5 if batches else 0.05), "kill"))
+        killer = in_threads(partial(checkpointer.run, kill_a_batch(kind, 5 if batches else 0.05), "kill"))
         outcomes = in_threads(*[partial(checkpointer.put_state, f"t{number}", {"n": turn}) for number in range(8)])()
         killed += killer() != ["0"]
         assert set(outcomes) <= {repr({"n": turn}), "TransientStorageError"}, outcomes
@@ -191,7 +192,7 @@ def callers_that_wait_learn_of_a_release(url: str) -> None:
 
     storage.meddle = hold
     held = in_threads(lambda: checkpointer.get_state("t"))
-    assert waits.wait(20)
+    assert waits.wait(120)
     checkpointer.release()
     assert held() == ["StorageError"]
 
@@ -209,7 +210,7 @@ def a_loop_that_fails_wakes_its_callers_and_the_next_call_has_another(url: str) 
 
     storage.meddle = hold
     held = in_threads(lambda: checkpointer.get_state("t"))
-    assert waits.wait(20)
+    assert waits.wait(120)
 
     def select(timeout: float | None = None) -> None:
         stopped.set()
@@ -246,9 +247,10 @@ def a_child_of_a_process_that_just_starts_its_loop_works(url: str) -> None:
 
 
 class Interrupts:
-    """Raises KeyboardInterrupt in this thread where Python looks for signals: at the `at`th call or return of a C function.
+    """Raises KeyboardInterrupt in this thread where Python checks for signals: at the `at`th call or return of a C function.
 
-    With `sys.setprofile`, so that every such moment is met once: a signal would meet most of them by luck only.
+    With `sys.setprofile`, so that every such moment is hit once; a real signal would hit most of them
+    only by luck.
     """
 
     def __init__(self, at: int) -> None:
@@ -270,7 +272,7 @@ class Interrupts:
 
 
 def interrupted_everywhere(work: Callable[[], Any], check: Callable[[], Any]) -> int:
-    """Do `work` again and again, interrupted one moment later each time, and `check` after each. How many moments there are."""
+    """Repeat `work`, interrupted one moment later each time, and `check` after each; returns the number of moments."""
     at = 0
     while True:
         interrupts = Interrupts(at)
@@ -280,7 +282,7 @@ def interrupted_everywhere(work: Callable[[], Any], check: Callable[[], Any]) ->
         except KeyboardInterrupt:
             pass
         except RuntimeError as error:
-            # An interrupt within a condition of Python's own, while a thread starts.
+            # An interrupt inside a condition variable of Python, while a thread starts.
             if not isinstance(error.__context__, KeyboardInterrupt):
                 raise
         check()
@@ -347,6 +349,21 @@ def accepting_a_save_is_interrupted_at_every_moment(url: str) -> None:
     assert interrupted_everywhere(accept, check) > 20
 
 
+def a_save_that_gets_no_thread_is_refused_and_the_next_is_not(url: str) -> None:
+    checkpointer = clew.BaseCheckpointer(MemoryStorage(), durability="background", retry_for=0)
+    # No thread can have a stack of this size.
+    before = threading.stack_size(1 << 46)
+    assert caught(lambda: checkpointer.put_state("t", {"n": 0})) == "TransientStorageError"
+    assert caught(lambda: checkpointer.get_state("t")) == "None"
+    other = clew.BaseCheckpointer(MemoryStorage(), durability="background")
+    assert caught(lambda: other.put_state("t", {"n": 0})) == "TransientStorageError"
+    other.release()
+    threading.stack_size(before)
+    checkpointer.put_state("t", {"n": 1})
+    assert checkpointer.get_state("t") == {"n": 1}
+    checkpointer.release()
+
+
 def real_signals_at_random_moments_leave_it_working(url: str) -> None:
     checkpointer, _ = opened(url)
     checkpointer.put_state("t", {"n": 0})
@@ -382,7 +399,7 @@ def a_call_from_a_callers_thread_that_may_be_blocked_does_not_block_the_loop(url
     seen: list[bool] = []
 
     async def look() -> None:
-        seen.append(inline.get())
+        seen.append(may_block())
 
     async def within() -> None:
         storage.meddle = look
@@ -411,7 +428,11 @@ SCENARIOS: dict[str, Callable[[str], None]] = {
 """Scenarios for every storage that suspends."""
 ALONE: dict[str, Callable[[str], None]] = {
     each.__name__: each
-    for each in (the_first_call_is_interrupted_at_every_moment, accepting_a_save_is_interrupted_at_every_moment)
+    for each in (
+        the_first_call_is_interrupted_at_every_moment,
+        accepting_a_save_is_interrupted_at_every_moment,
+        a_save_that_gets_no_thread_is_refused_and_the_next_is_not,
+    )
 }
 """Scenarios without a storage."""
 

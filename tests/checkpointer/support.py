@@ -1,4 +1,4 @@
-"""What the tests of the public API share: stores to open, storages to look through, processes to start."""
+"""Helpers for tests of the public API: stores, storages that observe, processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-import asyncpg
 import pytest
 import redis
 
@@ -27,16 +27,17 @@ from clew.storage.redis import RedisStorage
 from clew.storage.sqlite import SQLiteStorage
 from clew.storage.wrapper import Kind, StorageWrapper
 from clew.testing.servers import shared_postgres, shared_redis
+from tests.storage.postgres_support import shared_schema
 
 T = TypeVar("T")
 
 
 class Store:
-    """A place that outlives its checkpointers. Opening it twice is what two processes do."""
+    """A store that outlives its checkpointers. Opening it twice simulates two processes."""
 
     path: Path
     url: str
-    """Where another process finds it, if it can."""
+    """The URL for another process, if the store can be shared."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "clew.db"
@@ -77,7 +78,8 @@ class SQLiteStore(Store):
 class PostgresStore(Store):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.schema = f"{directory.parent.name}/{directory.name}"[-63:]
+        self._shared = shared_schema()
+        self.schema = self._shared.__enter__()
         self.url = f"{shared_postgres()}?{urlencode({'schema': self.schema})}"
 
     def storage(self) -> Storage:
@@ -85,12 +87,7 @@ class PostgresStore(Store):
 
     def close(self) -> None:
         super().close()
-        asyncio.run(self._drop())
-
-    async def _drop(self) -> None:
-        connection = await asyncpg.connect(shared_postgres())
-        await connection.execute(f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE')
-        await connection.close()
+        self._shared.__exit__(None, None, None)
 
 
 class RedisStore(Store):
@@ -110,7 +107,7 @@ class RedisStore(Store):
 
 
 class SpyStorage(StorageWrapper):
-    """A storage that remembers the commits that went through it, and counts what was read."""
+    """A storage that records commits and counts reads."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
@@ -131,7 +128,7 @@ class SpyStorage(StorageWrapper):
 
 
 def written(commit: Commit) -> int:
-    """The bytes that `commit` brings, without those that it only puts in another place."""
+    """The bytes that `commit` adds, without those that it only moves."""
     size = 0
     if commit.checkpoint is not None:
         size += len(commit.checkpoint.body) + len(commit.checkpoint.metadata) + 4 * len(commit.checkpoint.covers)
@@ -150,7 +147,7 @@ def at(checkpoint: clew.Checkpoint | clew.CheckpointInfo, **more: Any) -> dict[s
 
 
 async def give_up(task: asyncio.Task[Any], go_on: asyncio.Event) -> None:
-    """Cancel `task`, which stalls, twice; let it `go_on`, and see that it ends as cancelled."""
+    """Cancel the stalled `task` twice, let it `go_on`, and check that it ends as cancelled."""
     for _ in range(2):
         task.cancel()
         await asyncio.sleep(0)
@@ -160,16 +157,21 @@ async def give_up(task: asyncio.Task[Any], go_on: asyncio.Event) -> None:
 
 
 def text(seed: object, size: int = 400) -> str:
-    """`size` characters that belong to `seed` and compress badly, so that bytes written are bytes said."""
-    block, out = str(seed), ""
+    """`size` characters derived from `seed` that don't compress, so that stored bytes can be counted."""
+    return _text(str(seed), size)
+
+
+@cache
+def _text(block: str, size: int) -> str:
+    out = ""
     while len(out) < size:
         block = hashlib.sha256(block.encode()).hexdigest()
         out += block
     return out[:size]
 
 
-def python(script: str, *args: object, check: bool = True, timeout: float = 60) -> str:
-    """What `script` prints in a process of its own."""
+def python(script: str, *args: object, check: bool = True, timeout: float = 120) -> str:
+    """The output of `script` in a new process."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script, *map(str, args)],
         capture_output=True,
@@ -181,9 +183,18 @@ def python(script: str, *args: object, check: bool = True, timeout: float = 60) 
     return done.stdout
 
 
+class Script(subprocess.Popen[str]):
+    """A process that a test started. It is killed if the test fails: it may wait for input, or be stopped."""
+
+    def __exit__(self, kind: type[BaseException] | None, *more: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *more)
+
+
 def start(script: str, *args: object) -> Any:
-    """`script` in a process of its own, its lines to be read as they come."""
-    return subprocess.Popen(
+    """Start `script` in a new process, with its output as a pipe."""
+    return Script(
         [sys.executable, "-W", "error", "-c", script, *map(str, args)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -192,25 +203,25 @@ def start(script: str, *args: object) -> Any:
 
 
 class CachedSQLiteStore(SQLiteStore):
-    """With a cache in memory, which outlives its checkpointers too."""
+    """A store with a cache in memory, which outlives its checkpointers too."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.hot = MemoryStorage()
 
     def storage(self) -> Storage:
-        return CachedStorage(super().storage(), self.hot, timeout=10, intact=intact)
+        return CachedStorage(super().storage(), self.hot, timeout=60, intact=intact)
 
 
 class CachedPostgresStore(PostgresStore):
-    """With a cache in Redis."""
+    """A store with a cache in Redis."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.cache = RedisStore(directory)
 
     def storage(self) -> Storage:
-        return CachedStorage(super().storage(), self.cache.storage(), timeout=10, intact=intact)
+        return CachedStorage(super().storage(), self.cache.storage(), timeout=60, intact=intact)
 
     def close(self) -> None:
         super().close()

@@ -1,12 +1,14 @@
-"""The surface: what is there, how it is typed, and that every async method has its twin."""
+"""The public surface: names, types, and a sync twin for every async method."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,7 @@ PUBLIC = [
     "Config",
     "ConfigError",
     "ConflictError",
+    "Conversation",
     "CorruptRecordError",
     "Damage",
     "Diff",
@@ -65,7 +68,9 @@ PUBLIC = [
     "StorageError",
     "ThreadDeletedError",
     "ThreadInfo",
+    "ThreadPart",
     "TransientStorageError",
+    "Turn",
     "UnsupportedTypeError",
     "VerifyReport",
     "connect",
@@ -113,6 +118,7 @@ SECTION_4 = [
     "asize",
     "astats",
     "astatus",
+    "aturn",
     "aupdate_state",
     "averify",
     "awarm",
@@ -167,6 +173,7 @@ c.put_checkpoint("t", {}, on_conflict="maybe")
 """
 
 
+@pytest.mark.slow
 def test_mypy_sees_the_parameters_and_results_of_the_twins(tmp_path):
     snippet = tmp_path / "typed.py"
     snippet.write_text(_TYPED)
@@ -208,7 +215,7 @@ def test_mypy_sees_the_parameters_and_results_of_the_twins(tmp_path):
     assert 'Unexpected keyword argument "steps"' in errors[0]
 
 
-# Where a checkpointer comes from
+# Construction
 
 
 def test_connect_makes_the_checkpointer_that_the_url_names(tmp_path, monkeypatch):
@@ -344,3 +351,33 @@ def test_a_checkpoint_answers_to_session_id_too(checkpointer):
 def test_a_dict_that_is_no_message_is_a_config_error(data):
     with pytest.raises(clew.ConfigError):
         clew.Message.from_dict(data)
+
+
+def test_run_runs_a_coroutine_as_the_sync_twins_do(checkpointer):
+    async def work() -> int:
+        await checkpointer.aput_state("t", {"n": 1})
+        return int((await checkpointer.aget_state("t"))["n"])
+
+    assert checkpointer.run(work(), "work") == 1
+
+
+def test_run_refuses_to_block_an_event_loop(remote):
+    checkpointer = remote.open()
+
+    async def caller() -> None:
+        with pytest.raises(clew.BlockingCallError, match="await aping"):
+            checkpointer.run(checkpointer.aping(), "ping")
+
+    asyncio.run(caller())
+
+
+def test_classes_can_be_registered_with_one_checkpointer(checkpointer):
+    @dataclass
+    class Plan:
+        steps: list[str]
+
+    checkpointer.registry.register(Plan)
+    checkpointer.put_state("t", {"plan": Plan(["a"])})
+    assert checkpointer.get_state("t") == {"plan": Plan(["a"])}
+    with pytest.raises(clew.UnsupportedTypeError):
+        clew.InMemoryCheckpointer().put_state("t", {"plan": Plan(["a"])})

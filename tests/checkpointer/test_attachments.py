@@ -1,4 +1,4 @@
-"""Small records that belong to a checkpoint and come after it."""
+"""Attachments of checkpoints."""
 
 from __future__ import annotations
 

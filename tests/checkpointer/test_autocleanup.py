@@ -1,4 +1,4 @@
-"""Cleanup that goes on by itself."""
+"""Automatic cleanup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEEP_ONE = RetentionPolicy(max_history=1)
 
 
 class Watched(StorageWrapper):
-    """Tells when a cleanup has come to its end, and holds one up at its beginning if told to."""
+    """Signals the end of each cleanup, and can stall one at its beginning."""
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -57,7 +57,7 @@ def fill(checkpointer, name="t", count=4):
 
 
 def settled(auto):
-    """The status once a run has been counted."""
+    """Wait until a run was counted, and return the status."""
     while auto.status.running or auto.status.next_run is None:
         threading.Event().wait(0.005)
     return auto.status
@@ -66,11 +66,11 @@ def settled(auto):
 def test_it_cleans_up_at_once_and_again_after_the_interval(watched):
     fill(watched)
     with AutoCleanup(watched, KEEP_ONE, 0.05) as auto:
-        assert watched.storage.ended.acquire(timeout=20)
+        assert watched.storage.ended.acquire(timeout=120)
         assert watched.size("t") == 1
         fill(watched)
         while watched.size("t") > 1:
-            assert watched.storage.ended.acquire(timeout=20)
+            assert watched.storage.ended.acquire(timeout=120)
         assert auto.status.runs >= 1
     assert watched.status().cleanup.last_error is None
     assert watched.status().cleanup.next_run is None
@@ -147,7 +147,7 @@ def test_one_of_several_cleans_up_and_the_others_leave_it_to_it(store):
             found = settled(other)
         assert (one.status.runs, one.status.skipped) == (1, 0)
         assert (found.runs, found.skipped, found.last_error) == (0, 1, None)
-        assert timedelta(0) < found.next_run - second._clock.now() < timedelta(seconds=3601)
+        assert timedelta(0) < found.next_run - second._engine.clock.now() < timedelta(seconds=3601)
     assert first.size("t") == 5
 
 
@@ -157,16 +157,16 @@ def test_it_stops_in_the_middle_of_a_run(watched):
     watched.storage.gate.clear()
     auto = AutoCleanup(watched, KEEP_ONE, 3600)
     auto.start()
-    assert watched.storage.listed.acquire(timeout=20)
+    assert watched.storage.listed.acquire(timeout=120)
     assert watched.status().cleanup.running
     stopping = threading.Thread(target=auto.stop)
     stopping.start()
     auto._stopped.wait()
     watched.storage.gate.set()
-    stopping.join(20)
+    stopping.join(120)
     assert not stopping.is_alive()
     assert auto.status.runs == 0
-    # And gave the turn back.
+    # And returned the lease.
     with AutoCleanup(watched, KEEP_ONE, 3600) as again:
         assert settled(again).runs == 1
 

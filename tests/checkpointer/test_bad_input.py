@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 
@@ -86,11 +87,11 @@ def test_the_error_says_what_the_config_had_instead(checkpointer):
 
 
 FAR = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))
-"""In UTC, it is after the last time that there is."""
+"""After the last datetime in UTC."""
 
 
 class NoOffset(tzinfo):
-    """A zone that doesn't say how far from UTC it is."""
+    """A time zone without an offset from UTC."""
 
     def utcoffset(self, when: datetime | None) -> None:
         return None
@@ -123,6 +124,11 @@ BAD_CALLS: list[Any] = [
     lambda c: c.put_checkpoint("t", {}, remove_messages=5),
     lambda c: c.put_checkpoint("t", {}, remove_messages=[""]),
     lambda c: c.update_state("t", messages={"role": "user"}),
+    lambda c: c.put_state({"thread_id": "t", "userid": "ana"}, {}),
+    lambda c: c.put_state({"thread_id": "t", 5: "ana"}, {}),
+    lambda c: c.repair("t", rebuild=5),
+    lambda c: c.lease("t", wait=10**5000),
+    lambda c: c.turn("t", wait=10**5000),
     lambda c: c.put_messages("t", None),
     lambda c: c.put_messages("t", "hello"),
     lambda c: c.put_messages("t", {"role": "user"}),
@@ -204,22 +210,22 @@ BAD_CALLS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("call", BAD_CALLS, ids=range(len(BAD_CALLS)))
-def test_an_argument_that_can_t_be_used_is_refused_before_anything_is_written(checkpointer, call):
+def test_an_argument_that_can_t_be_used_is_refused_before_anything_is_written(checkpointer):
     checkpointer.put_state("before", {"n": 1})
-    with pytest.raises(clew.ConfigError):
-        call(checkpointer)
-    assert checkpointer.get_thread("t") is None
-    assert checkpointer.get_state("before") == {"n": 1}
-    assert checkpointer.stats().total_checkpoints == 1
+    for number, call in enumerate(BAD_CALLS):
+        with pytest.raises(clew.ConfigError):  # noqa: PT012
+            call(checkpointer)
+            pytest.fail(f"BAD_CALLS[{number}] went through")
+        assert checkpointer.get_thread("t") is None, number
+        assert checkpointer.get_state("before") == {"n": 1}, number
+        assert checkpointer.stats().total_checkpoints == 1, number
 
 
 # Text that is not Unicode
 
 
-@pytest.mark.parametrize(
-    ("write", "path"),
-    [
+def test_a_lone_surrogate_is_named_by_its_path_with_a_way_to_clean_it(checkpointer):
+    writes: list[tuple[Callable[[Any], object], str]] = [
         (lambda c: c.put_state("t", {"a": ["ok", "x\ud800y"]}), "state.a[1]"),
         (lambda c: c.put_state("t", {"a": {"\ud800": 1}}), "state.a"),
         (lambda c: c.put_state("t", {"\ud800": 1}), "state"),
@@ -235,14 +241,13 @@ def test_an_argument_that_can_t_be_used_is_refused_before_anything_is_written(ch
         (lambda c: c.put_messages("t", [Message(role="u"), Message(role="\ud800")]), "messages[1].role"),
         (lambda c: c.put_thread("t", {"thread_name": "\ud800"}), "thread.thread_name"),
         (lambda c: c.put_thread("t", {"tags": ["\ud800"]}), "thread.tags[0]"),
-    ],
-)
-def test_a_lone_surrogate_is_named_by_its_path_with_a_way_to_clean_it(checkpointer, write, path):
-    with pytest.raises(clew.UnsupportedTypeError, match=r"surrogate.*replace") as caught:
-        write(checkpointer)
-    assert caught.value.path == path
-    assert checkpointer.get_thread("t") is None
-    assert checkpointer.get_state_cache("t") is None
+    ]
+    for write, path in writes:
+        with pytest.raises(clew.UnsupportedTypeError, match=r"surrogate.*replace") as caught:
+            write(checkpointer)
+        assert caught.value.path == path
+        assert checkpointer.get_thread("t") is None
+        assert checkpointer.get_state_cache("t") is None
 
 
 def test_looking_for_a_lone_surrogate_finds_nothing(checkpointer):
@@ -351,9 +356,9 @@ checkpointer.put_state("t", {"s": value})
 assert checkpointer.get_state("t") == {"s": value}
 """
     try:
-        python(script, timeout=5)
+        python(script, timeout=60)
     except subprocess.TimeoutExpired:
-        pytest.fail("40 levels of frozensets took more than five seconds")
+        pytest.fail("40 levels of frozensets took more than a minute")
 
 
 def test_a_state_over_the_limit_is_refused_and_one_at_the_limit_is_not(store):
@@ -375,16 +380,16 @@ def test_a_state_over_the_limit_is_refused_and_one_at_the_limit_is_not(store):
 def test_a_hostile_state_of_equal_parts_takes_no_longer_than_its_size():
     checkpointer = clew.InMemoryCheckpointer()
     state = {"m": [{"a": "same"}] * 50_000}
-    began = time.monotonic()
+    began = time.process_time()
     for _ in range(3):
         state["m"].append({"a": "same"})
         checkpointer.put_state("t", state)
     assert checkpointer.get_state("t") == state
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 HUGE = 10**5000
-"""An integer that Python refuses to spell out."""
+"""An integer that Python refuses to convert to text."""
 HUGE_CALLS: dict[str, Any] = {
     "thread_id": lambda c: c.get_state({"thread_id": HUGE}),
     "user_id": lambda c: c.get_state({"thread_id": "t", "user_id": HUGE}),
@@ -415,10 +420,11 @@ HUGE_CALLS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", HUGE_CALLS)
-def test_an_integer_of_thousands_of_digits_is_refused_like_any_other_value(checkpointer, name):
-    with pytest.raises(clew.ClewError):
-        HUGE_CALLS[name](checkpointer)
+def test_an_integer_of_thousands_of_digits_is_refused_like_any_other_value(checkpointer):
+    for name, call in HUGE_CALLS.items():
+        with pytest.raises(clew.ClewError):  # noqa: PT012
+            call(checkpointer)
+            pytest.fail(f"{name} went through")
 
 
 def test_arguments_of_the_wrong_kind_are_refused_with_their_names(checkpointer):
@@ -426,7 +432,7 @@ def test_arguments_of_the_wrong_kind_are_refused_with_their_names(checkpointer):
     wrong: dict[str, Any] = {
         "known": lambda: checkpointer.get_checkpoint("t", known="x"),
         "remove": lambda: checkpointer.update_state("t", remove=None),
-        "run ids": lambda: checkpointer.delete_runs(5),
+        "run_ids": lambda: checkpointer.delete_runs(5),
     }
     for name, call in wrong.items():
         with pytest.raises(clew.ConfigError, match=name):
@@ -464,4 +470,8 @@ def test_a_url_that_cannot_be_read_is_refused_at_once(url):
 def test_no_password_is_in_the_error_of_a_bad_url(url):
     with pytest.raises(clew.ConfigError) as error, clew.connect(url, retry_for=0) as memory:
         memory.get_state("t")
-    assert "hunter" not in str(error.value)
+    # A traceback prints the causes, too.
+    printed: BaseException | None = error.value
+    while printed is not None:
+        assert "hunter" not in str(printed)
+        printed = printed.__cause__ or (None if printed.__suppress_context__ else printed.__context__)

@@ -145,7 +145,7 @@ def test_a_save_while_a_thread_is_warmed_is_not_hidden(store):
     other.put_state(config, {"n": 1})
 
     class Overtaken(StorageWrapper):
-        """Another process saves after each state that is read."""
+        """Saves as another process after each read of a state."""
 
         async def checkpoints(self, query):
             page = await self.inner.checkpoints(query)

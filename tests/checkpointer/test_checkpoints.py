@@ -136,7 +136,7 @@ def test_clearing_the_state_leaves_messages_and_description(checkpointer):
     assert checkpointer.get_state("t") == {"a": text(0)}
 
 
-# "I started from this one"
+# Conflicts: "I started from this checkpoint"
 
 
 def test_without_a_checkpoint_id_the_parent_is_the_head_at_commit_time(store):
@@ -368,7 +368,7 @@ def test_the_cache_holds_copies_too(checkpointer):
 
 
 def test_a_save_after_a_change_in_place_is_seen(checkpointer):
-    """What makes the next save cheap must not take a changed object for the old one."""
+    """The memo of the last save must notice a changed object."""
     state = {"m": [{"text": text(n)} for n in range(50)]}
     checkpointer.put_state("t", state)
     state["m"][25]["text"] = "changed"

@@ -13,7 +13,7 @@ from tests.checkpointer.support import run, text
 
 
 def at_once(*works, timeout=60):
-    """Run each of `works` in a thread of its own, all starting together; their results."""
+    """Run each of `works` in its own thread, started together; returns their results."""
     gate = threading.Barrier(len(works))
 
     def go(work):
@@ -70,7 +70,7 @@ def test_a_second_event_loop_after_the_first_is_closed_works(shared):
 
 
 def test_many_threads_save_one_thread_whole(shared):
-    """Every saved state is one that somebody saved: nothing of two writers is mixed."""
+    """Every stored state is one that a writer saved: states of two writers never mix."""
 
     def work(name):
         def go():
@@ -89,7 +89,7 @@ def test_many_threads_save_one_thread_whole(shared):
 
 
 def test_two_processes_that_take_turns_keep_each_others_values(store):
-    """Each tidies up its own small rows of values after a while; between them lie the other's."""
+    """Each merges its own small value rows, which alternate with the other's."""
     writers = [store.open() for _ in range(2)]
     made = [writers[turn % 2].put_checkpoint("t", {"n": turn, "pad": text(turn, 700)}) for turn in range(150)]
     cold = store.open()
@@ -240,5 +240,5 @@ def test_a_closed_context_lets_go_of_its_loop(remote):
     with clew.BaseCheckpointer(remote.storage()) as checkpointer:
         checkpointer.put_state("t", 1)
         (thread,) = [each for each in threading.enumerate() if each.name == "clew-loop"]
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive()

@@ -1,20 +1,28 @@
-"""Whole copies of threads."""
+"""Copies of whole threads."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import signal
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import clew
+from clew.storage.protocol import COPYING
 from clew.storage.wrapper import StorageWrapper
+from clew.testing import FakeClock
 from tests.checkpointer.support import at, give_up, run, text
 
 
 @pytest.fixture
 def grown(checkpointer):
-    """A thread of alice's with branches, namespaces, messages and a description."""
+    """Alice's thread, with branches, namespaces, messages and a description."""
     mine = {"thread_id": "t", "user_id": "alice"}
     said: list[str] = []
     for number in range(12):
@@ -92,7 +100,7 @@ def test_an_empty_copy_of_messages_alone_is_one_too(checkpointer):
 
 
 class Stalling(StorageWrapper):
-    """Applies a commit to the copy and says so; the answer to the n-th one comes when it may."""
+    """Signals each commit to the copy, and holds the answer to the n-th one back."""
 
     def __init__(self, inner, stall_at):
         super().__init__(inner)
@@ -142,6 +150,269 @@ def test_a_sync_copy_that_is_interrupted_leaves_nothing(local):
     with pytest.raises(KeyboardInterrupt):
         local.open(Interrupted).copy_thread("t", "copy")
     assert checkpointer.get_thread("copy") is None
+
+
+class Beside(StorageWrapper):
+    """Runs a callback after each read of the source and each commit to the copy."""
+
+    def __init__(self, inner, act):
+        super().__init__(inner)
+        self.act, self.acting, self.acted = act, False, 0
+
+    async def _beside(self, work):
+        done = await work
+        if not self.acting:
+            self.acting = True
+            self.acted += 1
+            await self.act(self.acted)
+            self.acting = False
+        return done
+
+    async def apply(self, commits):
+        work = self.inner.apply(commits)
+        return await (self._beside(work) if commits[0].thread_id == "copy" else work)
+
+    async def content(self, thread_id):
+        return await self._beside(self.inner.content(thread_id))
+
+    async def values(self, query):
+        work = self.inner.values(query)
+        return await (self._beside(work) if query.thread_id == "t" else work)
+
+
+def state_at(number):
+    """A list that is stored as values, one more in each save."""
+    return {"said": [text(each) * 8 for each in range(number + 1)]}
+
+
+async def save(checkpointer, number):
+    """Save a checkpoint with a message and an attachment."""
+    message = clew.Message(role="user", content=text(number), message_id=f"m{number}")
+    state = state_at(number)
+    saved = await checkpointer.aput_checkpoint("t", state, messages=[message], step=number)
+    at_it = {"thread_id": "t", "checkpoint_id": saved.checkpoint_id}
+    await checkpointer.aput_attachments(at_it, {"n": number})
+
+
+async def copied(store, act, **options):
+    """Copy a thread of four saves while `act` runs; returns the copy and the storage."""
+    for _ in range(4):
+        await save(store.other, next(store.numbers))
+    checkpointer = store.open(lambda storage: Beside(storage, act), **options)
+    copy = await checkpointer.acopy_thread("t", "copy")
+    assert checkpointer.storage.acted
+    assert (await checkpointer.averify("copy")).ok
+    return copy
+
+
+@pytest.fixture
+def busy(store):
+    """A store with a second checkpointer, for concurrent calls."""
+    store.other = store.open()
+    store.numbers = itertools.count()
+    return store
+
+
+def test_a_copy_beside_a_writer_has_the_messages_of_its_checkpoints_and_no_others(busy):
+    async def go():
+        async def act(time):
+            if time < 24:
+                await save(busy.other, next(busy.numbers))
+
+        copy = await copied(busy, act)
+        steps = [each.step for each in await busy.other.alist_checkpoints(copy, limit=None)]
+        said = [each.message_id for each in await busy.other.alist_messages(copy, limit=None)]
+        assert len(said) >= 4
+        assert said == [f"m{number}" for number in range(len(said))]
+        assert sorted(steps) == list(range(len(said)))
+        await release(busy)
+
+    run(go())
+
+
+@pytest.mark.parametrize("kind", ["cleanup", "compact"])
+def test_a_copy_beside_upkeep_is_whole(busy, kind):
+    async def go():
+        async def act(time):
+            if time >= 16:
+                return
+            await save(busy.other, next(busy.numbers))
+            if kind == "cleanup":
+                await busy.other.acleanup(clew.RetentionPolicy(max_history=2))
+            else:
+                await busy.other.acompact()
+
+        copy = await copied(busy, act)
+        history = await busy.other.aget_history(copy, limit=None)
+        said = [each.message_id for each in await busy.other.alist_messages(copy, limit=None)]
+        newest = history[0].metadata.step
+        assert newest is not None
+        assert said == [f"m{number}" for number in range(newest + 1)]
+        for each in history:
+            assert each.state == state_at(each.metadata.step)
+        await release(busy)
+
+    run(go())
+
+
+def test_a_source_that_is_deleted_while_it_is_copied_leaves_no_copy(busy):
+    async def go():
+        async def act(time):
+            if await busy.other.aget_thread({"thread_id": "copy", "user_id": clew.ANY_USER}):
+                await busy.other.adelete_thread("t")
+
+        with pytest.raises(clew.ConflictError, match="does not exist"):
+            await copied(busy, act)
+        assert await busy.other.alist_threads({"user_id": clew.ANY_USER}) == []
+        await release(busy)
+
+    run(go())
+
+
+def test_erasing_a_user_erases_the_copies_that_are_being_made_of_their_threads(busy):
+    async def go():
+        mine = {"thread_id": "t", "user_id": "alice"}
+        for number in range(4):
+            await busy.other.aput_checkpoint(mine, {"n": number})
+
+        async def act(time):
+            if await busy.other.aget_thread({"thread_id": "copy", "user_id": clew.ANY_USER}):
+                await busy.other.aerase_user("alice")
+
+        checkpointer = busy.open(lambda storage: Beside(storage, act))
+        with pytest.raises(clew.ConflictError, match="does not exist"):
+            await checkpointer.acopy_thread(mine, "copy")
+        assert await busy.other.alist_threads({"user_id": clew.ANY_USER}) == []
+        await release(busy)
+
+    run(go())
+
+
+async def release(store):
+    for each in store.opened:
+        await each.arelease()
+
+
+class Dying(StorageWrapper):
+    """Applies this many commits to the copy and then none, as if the process had died."""
+
+    def __init__(self, inner, commits):
+        super().__init__(inner)
+        self.left, self.dead = commits, False
+
+    def _check(self):
+        if self.dead:
+            raise clew.StorageError("the process is dead")
+
+    async def apply(self, commits):
+        self._check()
+        if commits[0].thread_id == "copy":
+            self.dead, self.left = self.left == 0, self.left - 1
+            self._check()
+        return await self.inner.apply(commits)
+
+    async def lease(self, *args, **kwargs):
+        self._check()
+        return await self.inner.lease(*args, **kwargs)
+
+
+@pytest.fixture(params=[1, 9])
+def left(store, request, clock):
+    """A store with the unfinished copy of a process that died."""
+    checkpointer = store.open(clock=clock)
+    for number in range(8):
+        checkpointer.put_checkpoint("t", {"n": number}, messages=[clew.Message(role="user")])
+    with pytest.raises(clew.StorageError, match="dead"):
+        store.open(lambda storage: Dying(storage, request.param), clock=clock).copy_thread("t", "copy")
+    everybodys = checkpointer.get_thread({"thread_id": "copy", "user_id": clew.ANY_USER})
+    assert everybodys is not None
+    assert everybodys.user_id == COPYING
+    return checkpointer
+
+
+def test_nobody_sees_a_half_copy_of_a_process_that_died(left):
+    assert left.get_thread("copy") is None
+    assert left.get_state("copy") is None
+    assert left.list_messages("copy") == []
+    assert [each.thread_id for each in left.list_threads({"user_id": None})] == ["t"]
+    with pytest.raises(clew.PermissionDeniedError):
+        left.put_state("copy", {})
+
+
+def test_a_copy_takes_the_place_of_a_half_copy_once_its_lease_has_ended(left, clock):
+    with pytest.raises(clew.ConflictError, match="is held by copy:"):
+        left.copy_thread("t", "copy")
+    clock.advance(61)
+    copy = left.copy_thread("t", "copy")
+    assert len(left.get_history(copy, limit=None)) == len(left.list_messages(copy)) == 8
+    with left.lease(copy):
+        left.put_state(copy, {"mine": True})
+
+
+def test_a_copy_to_a_thread_that_the_caller_has_leased_is_refused(left, clock):
+    """The copy ends the lease, so later saves under it would be refused."""
+    with left.lease("another"), pytest.raises(clew.ConfigError, match="copy before you take it"):
+        left.copy_thread("t", "another")
+
+
+def test_a_cleanup_removes_a_half_copy_once_its_lease_has_ended(left, clock):
+    everything = {"user_id": clew.ANY_USER}
+    policy = clew.RetentionPolicy(max_history=100)
+    left.cleanup(policy)
+    assert {each.thread_id for each in left.list_threads(everything)} == {"t", "copy"}
+    clock.advance(61)
+    left.cleanup(policy, dry_run=True)
+    assert {each.thread_id for each in left.list_threads(everything)} == {"t", "copy"}
+    left.cleanup(policy)
+    assert {each.thread_id for each in left.list_threads(everything)} == {"t"}
+    left.put_state("copy", {"new": True})
+
+
+def test_a_copy_whose_lease_has_passed_to_another_ends_without_a_trace(busy, clock):
+    """Nor does it touch the thread that the other made in its place."""
+
+    async def go():
+        slow = busy.open(lambda storage: Stalling(storage, 3), clock=clock)
+        for number in range(8):
+            await slow.aput_checkpoint("t", {"n": number})
+        copying = asyncio.create_task(slow.acopy_thread("t", "copy"))
+        await slow.storage.applied.wait()
+        clock.advance(61)
+        quick = busy.open(clock=clock)
+        copy = await quick.acopy_thread("t", "copy")
+        await quick.aput_state(copy, {"n": "more"})
+        slow.storage.go_on.set()
+        with pytest.raises(clew.ConflictError, match="exists"):
+            await copying
+        assert len(await quick.aget_history(copy, limit=None)) == 9
+        await release(busy)
+
+    run(go())
+
+
+def test_a_process_that_is_killed_while_it_copies_leaves_nothing_to_see(sqlite):
+    checkpointer = sqlite.open()
+    for number in range(8):
+        checkpointer.put_checkpoint("t", {"n": number})
+    killed = """
+        import os, signal, sys, clew
+        from clew.storage.wrapper import StorageWrapper
+        from clew.storage.sqlite import SQLiteStorage
+
+        class Killed(StorageWrapper):
+            async def apply(self, commits):
+                done = await self.inner.apply(commits)
+                if commits[0].checkpoint is not None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return done
+
+        clew.BaseCheckpointer(Killed(SQLiteStorage(sys.argv[1]))).copy_thread("t", "copy")
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(killed), str(sqlite.path)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert checkpointer.get_thread("copy") is None
+    later = sqlite.open(clock=FakeClock(datetime.now(UTC) + timedelta(minutes=2)))
+    assert len(later.get_history(later.copy_thread("t", "copy"), limit=None)) == 8
 
 
 def test_what_can_t_be_copied_is_refused(grown):

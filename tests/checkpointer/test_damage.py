@@ -1,8 +1,9 @@
-"""One damaged record is reported by name and hides nothing else."""
+"""Damage: one damaged record is reported by name and hides no other."""
 
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,13 @@ SECTIONS = [("value_rows", "data"), ("checkpoints", "body")]
 
 
 def state(name, number):
-    """States that share nothing, so that each has its own row of values."""
+    """States that share nothing, so that each has its own value row."""
     return {"n": number, "m": [text((name, number, each)) for each in range(8)]}
 
 
 @pytest.fixture
 def damaged(sqlite):
-    """A function that makes a store of two threads, and damages one cell of its file."""
+    """Return a function that makes a store of two threads and damages one cell of its file."""
 
     def damage(table, column, flip=lambda data: flipped(data, len(data) // 2), row=2):
         checkpointer = sqlite.open()
@@ -219,3 +220,179 @@ def test_a_damaged_digest_costs_space_not_data(damaged):
     checkpointer.put_state("t", state("t", 2))
     assert checkpointer.get_state("t") == state("t", 2)
     assert checkpointer.verify().ok
+
+
+FAR = 1 << 62
+"""Not a valid datetime."""
+
+
+def set_cell(path, table, column, value, where):
+    """Write `value` into one cell of the file."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,))
+    connection.close()
+
+
+def not_utf8(path, table, column, where):
+    """Make the TEXT of one cell invalid UTF-8."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = CAST(x'61ff62' AS TEXT) WHERE {where}")
+    connection.close()
+
+
+@pytest.fixture
+def store_of_two(sqlite):
+    """A store of two threads with all kinds of records; its checkpointer is closed."""
+    checkpointer = sqlite.open()
+    for name in ("t", "other"):
+        made = [
+            checkpointer.put_checkpoint(
+                name,
+                state(name, number),
+                metadata={"n": number},
+                messages=[clew.Message(message_id=f"{name}{number}", role="user", content=f"message {number}")],
+            )
+            for number in range(3)
+        ]
+        checkpointer.put_attachments(at(made[-1]), {"a": 1, "b": 2, "c": 3})
+        checkpointer.put_thread(name, clew.ThreadInfo(thread_id=name, thread_name=f"name of {name}"))
+    checkpointer.release()
+    return sqlite
+
+
+@pytest.mark.parametrize("column", ["updated_at", "created_at"])
+@pytest.mark.parametrize("value", [FAR, -FAR])
+def test_a_thread_whose_time_is_damaged_hides_no_other(store_of_two, column, value):
+    set_cell(store_of_two.path, "threads", column, value, "thread_id = 't'")
+    checkpointer = store_of_two.open()
+    assert {each.thread_id for each in checkpointer.list_threads({})} == {"t", "other"}
+    assert [each.thread_id for each in checkpointer.list_threads({}, search="other")] == ["other"]
+    report = checkpointer.verify()
+    assert [(each.thread_id, each.checkpoint_id) for each in report.damage] == [("t", None)]
+    assert column in report.damage[0].problem
+    assert (report.threads, report.checkpoints, report.messages, report.attachments) == (2, 6, 6, 6)
+    assert checkpointer.cleanup(clew.RetentionPolicy(max_history=1)).threads == 1
+    checkpointer.compact()
+    with pytest.raises(clew.CorruptRecordError) as caught:
+        checkpointer.get_thread("t")
+    assert caught.value.thread_id == "t"
+    assert checkpointer.get_state("t") == state("t", 2)
+    assert checkpointer.clear_all() == 2
+
+
+TEXTS = [
+    *[("threads", column) for column in ("user_id", "run_id", "incarnation", "thread_id", "forked_thread", "chain")],
+    *[("checkpoints", column) for column in ("checkpoint_id", "parent_id", "node_name", "run_id", "namespace")],
+    *[("messages", column) for column in ("message_id", "run_id")],
+    *[("attachments", column) for column in ("checkpoint_id", "key", "namespace")],
+]
+
+
+@pytest.mark.parametrize(("table", "column"), TEXTS)
+def test_a_text_that_is_not_utf8_hides_nothing_else(store_of_two, table, column):
+    not_utf8(store_of_two.path, table, column, "rowid = (SELECT min(rowid) FROM " + table + ")")
+    checkpointer = store_of_two.open()
+    listed = checkpointer.list_threads({"user_id": clew.ANY_USER})
+    assert [each.thread_id == "other" for each in listed].count(True) == 1 == len(listed) - 1
+    report = checkpointer.verify()
+    assert report.threads == 2
+    if column != "chain":
+        assert {each.thread_id == "other" for each in report.damage} == {False}
+    checkpointer.cleanup(clew.RetentionPolicy(max_history=1))
+    checkpointer.compact()
+    checkpointer.stats()
+    assert checkpointer.get_state("other") == state("other", 2)
+    assert len(checkpointer.list_messages("other")) == 3
+    assert checkpointer.list_attachments("other") == {"a": 1, "b": 2, "c": 3}
+
+
+@pytest.mark.parametrize("value", [1 << 40, -1, 0, 7])
+def test_a_damaged_count_of_values_takes_no_memory(store_of_two, value):
+    set_cell(store_of_two.path, "value_rows", "count", value, "row_no = 2")
+    checkpointer = store_of_two.open()
+    damaged = checkpointer.verify().damage
+    assert [(each.thread_id, each.checkpoint_id is not None) for each in damaged] == [("t", True)]
+    with pytest.raises(clew.CorruptRecordError):
+        checkpointer.get_history("t")
+    assert checkpointer.get_state("t") == state("t", 2)
+    checkpointer.compact()
+    checkpointer.cleanup(clew.RetentionPolicy(max_history=1))
+    assert checkpointer.get_state("t") == state("t", 2)
+
+
+def test_a_damaged_attachment_hides_no_other_key_and_is_found_by_verify(store_of_two, caplog):
+    set_cell(store_of_two.path, "attachments", "data", b"\xc1nothing", "rowid = 2")
+    checkpointer = store_of_two.open()
+    assert checkpointer.list_attachments("t") == {"a": 1, "c": 3}
+    assert "'b' of checkpoint" in caplog.text
+    head = checkpointer.get_checkpoint("t").checkpoint_id
+    found = checkpointer.verify().damage
+    assert [(each.thread_id, each.checkpoint_id, each.attachment) for each in found] == [("t", head, "b")]
+
+
+@pytest.mark.parametrize(("parent", "gone"), [("log_no", False), ("log_no + 1", False), ("9", False), ("NULL", True)])
+def test_a_log_that_leads_nowhere_or_in_a_circle_is_a_damaged_thread(store_of_two, parent, gone):
+    with sqlite3.connect(store_of_two.path) as connection:
+        (number,) = connection.execute("SELECT log_no FROM threads WHERE thread_id = 't'").fetchone()
+        connection.execute(f"UPDATE logs SET parent_log_no = {parent}, parent_end = 1 WHERE log_no = ?", (number,))
+        if gone:
+            connection.execute("DELETE FROM logs WHERE log_no = ?", (number,))
+    connection.close()
+    checkpointer = store_of_two.open()
+    with pytest.raises(clew.CorruptRecordError) as caught:
+        checkpointer.get_state("t")
+    assert caught.value.thread_id == "t"
+    assert {each.thread_id for each in checkpointer.verify().damage} == {"t"}
+    checkpointer.compact()
+    checkpointer.cleanup(clew.RetentionPolicy(max_history=1))
+    assert checkpointer.get_state("other") == state("other", 2)
+    checkpointer.delete_thread("t")
+    assert checkpointer.verify().ok
+
+
+def test_metadata_named_like_a_note_of_damage_is_no_damage(store):
+    checkpointer = store.open()
+    checkpointer.put_thread("t", clew.ThreadInfo(thread_id="t", metadata={"clew.damaged": "says the tenant"}))
+    checkpointer.put_checkpoint("t", {}, metadata={"clew.damaged": "says the tenant"})
+    assert checkpointer.verify().ok
+
+
+def test_a_long_text_that_was_edited_is_no_damage(store):
+    checkpointer = store.open()
+    body = text("long", 300_000)
+    for number in range(12):
+        body = f"{body[: 20_000 * number]}{text(number, 2_000)}{body[20_000 * number + 2_000 :]}"
+        checkpointer.put_state("t", body)
+        checkpointer.put_state("f", {"text": body, "also": [body]})
+    assert checkpointer.verify().damage == ()
+
+
+def test_a_damaged_id_is_not_taken_for_an_erased_thread(store_of_two):
+    not_utf8(store_of_two.path, "threads", "thread_id", "thread_id = 't'")
+    checkpointer = store_of_two.open()
+    with pytest.raises(clew.CorruptRecordError, match="could not be deleted"):
+        checkpointer.clear_all()
+    assert checkpointer.get_thread("other") is None
+
+
+@pytest.mark.parametrize(
+    "policy", [clew.RetentionPolicy(max_bytes=1), clew.RetentionPolicy(max_history=1, max_bytes=1)]
+)
+def test_a_cleanup_ends_although_nothing_goes(store_of_two, monkeypatch, policy):
+    checkpointer = store_of_two.open()
+    commits: list[object] = []
+
+    async def ineffective(record, **content):
+        assert len(commits) < 20
+        commits.append(content)
+
+    monkeypatch.setattr(checkpointer._sweeper, "commit", ineffective)
+    checkpointer.cleanup(policy)
+    assert commits
+
+
+def test_what_is_to_be_kept_is_named_in_pairs(store):
+    wrong: tuple[Any, ...] = (True, "ab", [1], [("", "c", "d")], [("", [])])
+    for keep in wrong:
+        with pytest.raises(clew.ConfigError, match="keep"):
+            store.open().cleanup(clew.RetentionPolicy(max_history=1), keep=keep)

@@ -1,4 +1,4 @@
-"""Every call is tried again when the storage fails in passing, and an answer that was lost doubles nothing."""
+"""Every call is retried after a transient error, and a lost answer duplicates nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import clew
-from clew.checkpointer import core
+from clew.checkpointer import engine
 from clew.storage.wrapper import Kind
 from clew.testing import Fault, FaultyStorage, at_random, script
+from clew.testing.faults import FaultPoint
 from tests.checkpointer.support import at, run, text
 
 
@@ -21,7 +22,7 @@ def _no_pauses(monkeypatch):
     async def pause(seconds):
         pass
 
-    monkeypatch.setattr(core, "pause", pause)
+    monkeypatch.setattr(engine, "pause", pause)
 
 
 CALLS = {
@@ -66,10 +67,10 @@ def prepare(store):
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
-def test_every_call_is_tried_again_when_the_storage_fails_in_passing(store, call, sync):
+def test_every_call_is_tried_again_when_the_storage_fails_in_passing(store, call):
     prepare(store)
-    for fault in ("before apply", "after apply", "before read"):
+    faults: tuple[FaultPoint, ...] = ("before apply", "after apply", "before read")
+    for sync, fault in itertools.product((False, True), faults):
         kind: Kind = "read" if "read" in fault else "apply"
         plan = script(itertools.cycle([fault, fault, None]), kinds=[kind])
         checkpointer = store.open(lambda storage, plan=plan: FaultyStorage(storage, plan))
@@ -82,7 +83,7 @@ def test_every_call_is_tried_again_when_the_storage_fails_in_passing(store, call
 
 
 class _Sync:
-    """Calls the sync twin with what `CALLS` gives to the async method."""
+    """Calls the sync twin with the arguments that `CALLS` has for the async method."""
 
     def __init__(self, checkpointer):
         self._checkpointer = checkpointer
@@ -93,7 +94,7 @@ class _Sync:
 
 @pytest.mark.parametrize("point", ["before apply", "after apply"])
 def test_a_lost_answer_doubles_nothing(store, point):
-    """Each commit fails twice; with `after apply`, it had been applied both times."""
+    """Each commit fails twice; with `after apply`, it was applied both times."""
     checkpointer = store.open(lambda storage: FaultyStorage(storage, script(itertools.cycle([point, point, None]))))
     first = checkpointer.put_checkpoint("t", {"m": [text(0)]}, messages=[clew.Message(message_id="a", role="user")])
     for number in range(1, 6):

@@ -1,4 +1,4 @@
-"""PostgreSQL with a cache in Redis: never stale, whatever befalls Redis, a process, or the way between them."""
+"""PostgreSQL with a cache in Redis: never stale, whatever happens to Redis, a process or the network."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_process_that_is_cut_off_from_redis_outdates_what_the_others_read_all_
         settled(other)
         assert other.get_state("t") == both.open().get_state("t") == expected
         if write in ("delete", "clear", "clear all"):
-            # What could not be told then was told now.
+            # The invalidation that failed then was made up for.
             assert "t" not in both.threads()
         other.release()
 
@@ -187,7 +187,7 @@ def test_a_redis_that_hangs_holds_nobody_up_for_long_and_is_warned_of_once(both,
         async def go() -> None:
             async with asyncio.timeout(20):
                 for number in range(20):
-                    mine._indexes.clear()
+                    mine._engine.indexes.clear()
                     assert (await mine.aget_state("t")) == state | {"n": number or 1}
                     await mine.aput_state("t", state | {"n": number + 1})
                 await mine.adelete_thread("t")
@@ -196,7 +196,7 @@ def test_a_redis_that_hangs_holds_nobody_up_for_long_and_is_warned_of_once(both,
         assert not status(mine).available
         assert len(warnings(caplog)) == 1
         with both.open(server.url, cache_timeout=0.1) as fresh:
-            # One that has never seen it answer.
+            # A process that has never seen it answer.
             assert fresh.get_state("t") is None
     finally:
         server.resume()
@@ -219,7 +219,7 @@ def members(client: Any, key: str) -> list[tuple[bytes, float]]:
 
 
 def damage(client: Any, key: str, what: str) -> None:
-    """Do something to the key of a thread's cache."""
+    """Change the key of a thread's cache."""
     found = members(client, key)
     if what == "a string":
         client.set(key, b"somebody's")

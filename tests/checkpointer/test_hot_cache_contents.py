@@ -1,4 +1,4 @@
-"""What PostgreSQL's cache in Redis holds, and for how long: values, and the volatile states that processes share."""
+"""Contents of PostgreSQL's cache in Redis: values, and the volatile states that processes share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_save_sends_to_redis_what_is_new_and_not_the_state(both):
             settled(checkpointer)
             sent.append(proxy.bytes_asked)
         late = sorted(after - before for before, after in pairwise(sent[300:]))
-        # The median: a merge of rows, now and then, sends those again.
+        # The median, because merges of rows occasionally send those again.
         assert late[len(late) // 2] < 2_500
         assert sent[-1] < 3 * 400 * 500
         assert both.open().get_state("t") == {"messages": said}
@@ -68,7 +68,7 @@ def test_warming_brings_a_users_threads_into_redis(both):
     fresh = both.open()
     assert fresh.get_state({"thread_id": "t3", "user_id": "ann"}) == {"text": text(3, 5_000)}
     assert (status(fresh).hits, status(fresh).misses) == (1, 0)
-    # Also of what this process knows already.
+    # Also values that this process knows already.
     with redis.Redis.from_url(shared_redis()) as client:
         client.delete(f"{both.redis.prefix}:{{t3}}:t")
     assert warm.warm("ann", limit=1) == 1

@@ -1,4 +1,4 @@
-"""Ids that the caller gives, beginnings, filters over metadata and namespaces, runs."""
+"""Ids given by the caller, first checkpoints, filters by metadata and namespace, runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def test_the_caller_may_name_a_checkpoint(checkpointer):
 def test_an_id_that_is_there_is_replaced_in_its_place(checkpointer):
     checkpointer.put_checkpoint("t", {"n": 1}, new_id="a")
     second = checkpointer.put_checkpoint("t", {"n": 2}, new_id="b")
-    again = checkpointer.put_checkpoint("t", {"n": "one"}, new_id="a", metadata={"again": True}, on_conflict="reject")
+    again = checkpointer.put_checkpoint(
+        at(second), {"n": "one"}, new_id="a", metadata={"again": True}, on_conflict="reject"
+    )
     assert (again.metadata.sequence, again.metadata.parent_id) == (1, None)
     assert checkpointer.get_state("t") == {"n": 2}, "the head is the newest, not the last written"
     assert checkpointer.get_state({"thread_id": "t", "checkpoint_id": "a"}) == {"n": "one"}
@@ -66,7 +68,7 @@ def test_a_change_takes_what_a_checkpoint_takes(checkpointer):
 
 @pytest.fixture
 def told(checkpointer):
-    """Thirty checkpoints in two namespaces, told apart by metadata."""
+    """Thirty checkpoints in two namespaces, distinguished by metadata."""
     for number in range(30):
         config = {"thread_id": "t", "checkpoint_ns": "" if number % 3 else "child", "run_id": f"r{number % 2}"}
         metadata = {"even": number % 2 == 0, "number": number, "deep": {"list": [number % 5]}}
@@ -148,7 +150,7 @@ def test_a_checkpoint_that_is_known_is_not_loaded_again(store):
             assert again.state is clew.NOT_LOADED
             assert again.metadata == made.metadata
             assert again.version == made.version
-        # The head is another one, and so is one without a version.
+        # The head is another checkpoint; one without a version never counts as known.
         assert reader.get_checkpoint("t", known=made).state["n"] == 2
         assert reader.get_checkpoint("t", known=reader.get_history("t", 1)[0]).state["n"] == 2
         assert reader.get_checkpoint("t", known=grown).state is clew.NOT_LOADED

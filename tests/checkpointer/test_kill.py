@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: everything acknowledged is there on reopening, whole."""
+"""SIGKILL at any moment: all acknowledged saves are complete after reopening."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for number in range(begin, 10**9):
 
 
 def kill_after(process, acknowledgements):
-    """What `process` had acknowledged when it was killed."""
+    """Kill `process`; returns what it had acknowledged."""
     last = -1
     for _ in range(acknowledgements):
         last = int(process.stdout.readline())
@@ -50,7 +50,7 @@ def kill_after(process, acknowledgements):
 
 
 def check(path, name, acknowledged):
-    """That all up to `acknowledged` is there, and at most one more, each whole."""
+    """Check that all saves up to `acknowledged`, and at most one more, are complete."""
     with clew.SQLiteCheckpointer(path) as checkpointer:
         head: Any = checkpointer.get_state(name)
         assert head["n"] in (acknowledged, acknowledged + 1)
@@ -65,7 +65,7 @@ def check(path, name, acknowledged):
             assert checkpoint.state["m"][-1] == f"{name} {number} " * 20
         said = [message.message_id for message in checkpointer.list_messages(name, limit=None)]
         assert said[: acknowledged + 1] == [str(number) for number in range(acknowledged + 1)]
-        # A change without its messages yet is one acknowledged call less, not half a commit.
+        # A change without its messages is one acknowledged call less, not half a commit.
         assert len(said) in (head["n"] + 1, head["n"])
         assert len(said) > acknowledged
         return head["n"], len(said)

@@ -1,10 +1,14 @@
-"""A deleted thread stays deleted, and nobody writes on top of what they have not seen."""
+"""Late writers: a deleted thread stays deleted, and nobody overwrites what they have not seen."""
 
 from __future__ import annotations
+
+import random
 
 import pytest
 
 import clew
+from clew.checkpointer.basis import KnownBases
+from clew.model.records import Basis
 from clew.storage.wrapper import StorageWrapper
 from tests.checkpointer.support import at, run, text
 
@@ -55,6 +59,77 @@ def test_a_late_writer_does_not_write_into_the_threads_next_life(two, write):
         write(late, head)
     assert [each.state for each in mine.get_history("t")] == [{"m": ["a new life"]}]
     assert mine.list_messages("t") == []
+
+
+@pytest.fixture
+def forgetful(two, monkeypatch):
+    """The same, but the second has since evicted the thread from memory."""
+    mine, late = two
+    head = late.get_checkpoint("t")
+    monkeypatch.setattr(KnownBases, "kept_whole", 4)
+    for number in range(8):
+        mine.put_messages(f"other {number}", [clew.Message(role="user")])
+        assert late.list_messages(f"other {number}")
+    assert late._engine.known.get(("t", None)) is None
+    return mine, late, head
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_late_writer_that_has_met_many_others_cannot_revive_a_deleted_thread(forgetful, write):
+    mine, late, head = forgetful
+    mine.delete_thread("t")
+    for _ in range(2):
+        with pytest.raises(clew.ThreadDeletedError):
+            write(late, head)
+    assert mine.get_thread("t") is None
+    assert late.get_state("t") is None
+    late.put_state("t", {"m": ["begun anew"]})
+    assert mine.get_state("t") == {"m": ["begun anew"]}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_late_writer_that_has_met_many_others_does_not_write_into_the_threads_next_life(forgetful, write):
+    mine, late, head = forgetful
+    mine.delete_thread("t")
+    mine.put_state("t", {"m": ["a new life"]})
+    with pytest.raises(clew.ThreadDeletedError):
+        write(late, head)
+    assert [each.state for each in mine.get_history("t")] == [{"m": ["a new life"]}]
+
+
+def test_a_writer_that_has_met_many_others_goes_on_where_nobody_deleted_anything(forgetful):
+    mine, late, _ = forgetful
+    late.put_state("t", GROWN)
+    late.update_state("t", append={"m": ["x"]})
+    assert mine.get_state("t") == {"m": [*GROWN["m"], "x"]}
+    late.delete_thread("other 0")
+    late.put_state("other 0", STATE)
+    late.put_state("new", STATE)
+    assert mine.get_state("other 0") == mine.get_state("new") == STATE
+
+
+def test_what_was_met_is_never_mistaken_however_much_was_met_since(monkeypatch):
+    monkeypatch.setattr(KnownBases, "kept_whole", 32)
+    met, chance = KnownBases(), random.Random(7)
+    known: dict[tuple[str, str | None], Basis | None] = {}
+    for _ in range(4000):
+        key = f"t{chance.randrange(900)}", chance.choice([None, "ana"])
+        if chance.random() < 0.2:
+            met.drop(key)
+            known[key] = None
+        else:
+            known[key] = found = Basis(incarnation=f"{chance.random()}", epoch=0, next_value=0)
+            met.put(key, found)
+    other = Basis(incarnation="another", epoch=0, next_value=0)
+    assert len(met._recent) <= 32 + sum(each is None for each in met._recent.values())
+    for key, basis in known.items():
+        assert met.get(key) in (None, basis)
+        assert (met.get(key) is None and basis is not None) == met.is_digested(key)
+        assert met.is_same(key, basis)
+        assert met.is_same(key, other) == (basis is None)
+        assert met.is_same(key, None) == (basis is None)
+    assert met.is_same(("never met", None), other)
+    assert not met.is_digested(("never met", None))
 
 
 def test_a_writer_that_only_wrote_is_told_too(store):
@@ -143,11 +218,11 @@ def test_the_cache_of_a_thread_without_a_state_does_not_survive_one_that_came_an
     assert other.get_state_cache("t") is None
 
 
-# What was removed under a writer's feet
+# Removals under a writer's feet
 
 
 def test_a_change_to_a_checkpoint_that_was_cleaned_up_is_refused_not_half_made(store):
-    """Its values are gone: a new checkpoint that refers to them would be born damaged."""
+    """Its values are gone: a new checkpoint that refers to them would be damaged."""
     mine, other = store.open(), store.open()
     made = [mine.put_checkpoint("t", {"m": [text((n, each)) for each in range(5)]}) for n in range(3)]
     for checkpointer in (mine, other):
@@ -227,7 +302,7 @@ def test_a_reader_is_not_shown_what_the_threads_former_life_had_under_the_same_i
 
 
 class LosesAnAnswer(StorageWrapper):
-    """Loses the answer of one commit, after which something happens before it is tried again."""
+    """Loses the answer to one commit, and runs a callback before the retry."""
 
     meanwhile = None
 

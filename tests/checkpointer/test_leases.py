@@ -1,9 +1,10 @@
-"""One turn at a time in a thread, across processes."""
+"""Leases: one holder at a time in a thread, across processes."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -46,7 +47,7 @@ def test_the_async_lease_does_the_same(store):
 
 
 class Stalling(StorageWrapper):
-    """Grants or ends a turn and says so; the answer comes when it may."""
+    """Signals each grant or return of a lease, and holds its answer back."""
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -153,7 +154,7 @@ def test_a_holder_that_lost_its_turn_is_fenced_off(store, clock):
             ):
                 with pytest.raises(clew.LeaseError):
                     write()
-        # Also after the other has given it back: what the late one knows is old.
+        # Also after the other has returned it: what the late holder knows is old.
         with pytest.raises(clew.LeaseError):
             late.put_state("t", {"n": "late"})
         late.put_state("u", {"n": "another thread"})
@@ -178,7 +179,7 @@ def test_an_async_holder_that_lost_its_turn_is_fenced_off(store, clock):
 
 
 class TickingStorage(StorageWrapper):
-    """Lets time pass with each request for a lease, so that waiting takes no time."""
+    """Advances the clock with each request for a lease, so that tests don't wait."""
 
     clock: FakeClock
 
@@ -278,7 +279,7 @@ async def awrite(lease):
         told(f"refused, lost: {lease.lost}")
 
 async def go():
-    async with checkpointer.alease("t", ttl=0.6, holder="the late one") as lease:
+    async with checkpointer.alease("t", ttl=2, holder="the late one") as lease:
         told(f"held, lost: {lease.lost}")
         await asyncio.to_thread(sys.stdin.readline)
         await awrite(lease)
@@ -287,7 +288,7 @@ async def go():
 if way == "async":
     asyncio.run(go())
 else:
-    with checkpointer.lease("t", ttl=0.6, holder="the late one") as lease:
+    with checkpointer.lease("t", ttl=2, holder="the late one") as lease:
         told(f"held, lost: {lease.lost}")
         sys.stdin.readline()
         write(lease)
@@ -301,22 +302,38 @@ def shared(request, tmp_path):
         yield opened
 
 
+def stop(process, url):
+    """Stop the process between two renewals. In the middle of one, it would keep an SQLite file locked."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        if not url.startswith("sqlite:///"):
+            return
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=1)) as file:
+            try:
+                file.execute("BEGIN IMMEDIATE")
+                file.rollback()
+            except sqlite3.OperationalError:
+                process.send_signal(signal.SIGCONT)
+            else:
+                return
+
+
 @pytest.mark.parametrize("way", ["async", "sync"])
 def test_a_holder_that_was_stopped_for_longer_than_its_ttl_can_not_write_and_notices(shared, way):
     checkpointer = shared.open()
     with start(HOLDER, shared.url, way) as process:
         assert process.stdout.readline() == "held, lost: False\n"
-        with pytest.raises(clew.LeaseError, match="held by the late one since"), checkpointer.lease("t", wait=0.8):
-            # Renewed while it is held: longer than its ttl.
+        with pytest.raises(clew.LeaseError, match="held by the late one since"), checkpointer.lease("t", wait=2.5):
+            # It is renewed, so it can be held longer than its ttl.
             pass
-        process.send_signal(signal.SIGSTOP)
-        with checkpointer.lease("t", wait=20):
+        stop(process, shared.url)
+        with checkpointer.lease("t", wait=60):
             checkpointer.put_state("t", {"by": "the next"})
             process.send_signal(signal.SIGCONT)
             process.stdin.write("\n")
             process.stdin.flush()
             assert process.stdout.readline() == "refused, lost: True\n"
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
     assert checkpointer.get_state("t") == {"by": "the next"}
 
 
@@ -337,7 +354,7 @@ import sys, clew
 checkpointer = clew.connect(sys.argv[1])
 for _ in range(6):
     with checkpointer.lease("t", ttl=10, wait=60):
-        # Read, think, write: lost updates, if two did it at once.
+        # Read, think, write: updates would be lost if two did it at once.
         count = (checkpointer.get_state("t") or {"n": 0})["n"]
         checkpointer.put_state("t", {"n": count + 1})
 checkpointer.release()
@@ -345,7 +362,7 @@ checkpointer.release()
     workers = [start(script, shared.url) for _ in range(2)]
     for worker in workers:
         with worker:
-            assert worker.wait(60) == 0
+            assert worker.wait(120) == 0
     assert shared.open().get_state("t") == {"n": 12}
 
 
@@ -361,7 +378,7 @@ def test_a_holder_that_renews_too_late_knows_that_it_lost_the_turn_though_nobody
             assert lease.lost
             with pytest.raises(clew.LeaseError):
                 await checkpointer.aput_state("t", 1)
-            # Nobody is kept waiting for it.
+            # Nobody has to wait for it.
             other = store.open(clock=clock)
             async with other.alease("t"):
                 await other.aput_state("t", 2)

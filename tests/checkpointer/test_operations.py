@@ -81,7 +81,7 @@ def numbers(checkpointer, config="t"):
 
 @pytest.fixture
 def aged(store, clock):
-    """Ten checkpoints of ten days, numbered from 1 as their sequence is, at the end of the tenth."""
+    """Ten checkpoints on ten days, numbered by their sequence; it is the end of the tenth."""
     checkpointer = store.open(clock=clock)
     for number in range(1, 11):
         checkpointer.put_state("t", {"n": number, "pad": text(number)})
@@ -177,7 +177,7 @@ def test_compaction_may_be_of_one_thread_and_tells_its_progress(store):
 
 
 def test_upkeep_goes_on_after_a_thread_was_deleted_and_came_again(store):
-    """A process that sweeps every hour must not stop because it knew a thread's earlier life."""
+    """A process that sweeps every hour must not fail because it knew an earlier incarnation of a thread."""
     sweeper, other = store.open(), store.open()
     for life in range(3):
         for number in range(40):
@@ -253,3 +253,13 @@ def test_more_threads_than_a_page_are_all_swept(store):
 
 async def _put_many(checkpointer, count):
     await asyncio.gather(*[checkpointer.aput_state(f"t{number}", number) for number in range(count)])
+
+
+def test_a_thread_may_be_begun_anew_after_everything_was_cleared(checkpointer):
+    config = {"thread_id": "t", "user_id": "ana"}
+    checkpointer.put_state(config, {"n": 1})
+    checkpointer.put_state("open", {"n": 1})
+    assert checkpointer.clear_all() == 2
+    checkpointer.put_state(config, {"n": 2})
+    checkpointer.put_state("open", {"n": 2})
+    assert checkpointer.get_state(config) == checkpointer.get_state("open") == {"n": 2}

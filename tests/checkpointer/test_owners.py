@@ -1,4 +1,4 @@
-"""A thread with an owner answers only to its owner."""
+"""Owners: only its owner can use a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRANGERS = [
 
 @pytest.fixture
 def alices(checkpointer):
-    """A thread of alice's, read and written by this very checkpointer: what it remembers must not leak."""
+    """Alice's thread, read and written by this very checkpointer, whose memory must not leak."""
     checkpointer.put_checkpoint(
         ALICE, {"m": [text(n) for n in range(20)]}, messages=[clew.Message(message_id="m1", role="user", content="hi")]
     )
@@ -180,3 +180,15 @@ def test_no_fields_of_the_description_can_be_spoofed(checkpointer):
     assert (after.created_at, after.checkpoint_count, after.message_count) == (before.created_at, 1, 0)
     with pytest.raises(clew.ConfigError):
         checkpointer.put_thread(ALICE, clew.ThreadInfo(thread_id="another"))
+
+
+def test_a_misspelled_user_id_is_refused_with_the_key_that_was_meant(checkpointer):
+    for call in (
+        lambda config: checkpointer.put_state(config, {"pin": 1}),
+        lambda config: checkpointer.get_state(config),
+        lambda config: checkpointer.list_threads(config),
+        lambda config: checkpointer.lease(config),
+    ):
+        with pytest.raises(clew.ConfigError, match=r"unknown key 'userid'; did you mean 'user_id'\?"):
+            call({"thread_id": "x", "userid": "ana"})
+    assert checkpointer.list_threads({"user_id": clew.ANY_USER}) == []

@@ -31,7 +31,7 @@ def finish(processes):
     for process in processes:
         assert process.stdout.readline() == "done\n"
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         process.stdout.close()
 
 
@@ -93,7 +93,7 @@ def test_another_process_sees_what_was_acknowledged(sqlite):
         reader.stdin.flush()
         assert reader.stdout.readline() == "seen\n"
     reader.stdin.close()
-    assert reader.wait(30) == 0
+    assert reader.wait(120) == 0
     reader.stdout.close()
 
 
@@ -125,11 +125,11 @@ def test_appends_of_four_processes_lose_nothing(sqlite):
     assert lengths == list(range(160, -1, -1))
 
 
-# Forks of the process
+# Forked processes
 
 
 def in_child(work):
-    """Run `work` in a forked child; whether it went well."""
+    """Run `work` in a forked child; returns whether it succeeded."""
     child = os.fork()
     if child == 0:
         try:

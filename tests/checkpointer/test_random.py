@@ -1,4 +1,4 @@
-"""Several checkpointers on one store, doing random things, beside a model that is a dict of lists."""
+"""Random operations of several checkpointers on one store, compared with a model that is a dict of lists."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 
 import clew
 from tests.checkpointer.support import at, text
+from tests.rings import rounds
 
 State = dict[str, Any]
 
 
 class Model:
-    """What the store should hold: for each thread its checkpoints, oldest first."""
+    """The expected content: each thread's checkpoints, oldest first."""
 
     def __init__(self) -> None:
         self.threads: dict[str, list[tuple[str, State]]] = {}
@@ -29,7 +30,7 @@ class Model:
 
 
 def changed(chance: random.Random, state: State) -> State:
-    """`state` with one of the things done to it that agents do."""
+    """`state` after a random change of the kind that agents make."""
     messages, files = list(state.get("messages", [])), dict(state.get("files", {}))
     new = {"role": "user", "content": text(chance.random(), chance.choice([5, 80, 300, 700, 6000]))}
     what = chance.randrange(8)
@@ -48,12 +49,12 @@ def changed(chance: random.Random, state: State) -> State:
     return {**state, "messages": messages, "files": files, "n": chance.random()}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(rounds(2, 5)))
 def test_random_work_of_three_processes_leaves_what_the_model_says(store, seed):
     work_at_random(store, seed, processes=3)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(rounds(1, 2)))
 def test_random_work_in_the_background_leaves_what_the_model_says(store, seed):
     work_at_random(store, 100 + seed, processes=1, durability="background", max_background=30)
 

@@ -1,4 +1,4 @@
-"""Retention: what a cleanup lets go by size, what it says about it, policies of checkpointers and of threads, and the space."""
+"""Retention: cleanups by size, their reports, policies of checkpointers and threads, and disk space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import clew
 from clew import RetentionPolicy
 from clew.model.commit import ThreadFields
 from clew.model.config import read_config
-from clew.storage.locking import LockingStorage
+from clew.storage.locked import LockingStorage
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.checkpointer.support import PostgresStore, RedisStore, SpyStorage, at, run, text
 
@@ -22,7 +22,7 @@ KEEP_ALL = RetentionPolicy(max_history=1, keep_every=1)
 
 
 def fill(checkpointer, config, count, size=400):
-    """`count` checkpoints of which each brings `size` characters of its own, in a few values."""
+    """Save `count` checkpoints, each with `size` new characters in a few values."""
     for number in range(count):
         said = [text((config, number, part), size // 4) for part in range(4)]
         checkpointer.put_state(config, {"n": number, "said": said})
@@ -52,7 +52,7 @@ def test_the_oldest_go_until_the_thread_fits(store, room):
     if room == 0:
         assert left == [29]
     elif room < before:
-        # As much as fits, about: one more would not.
+        # About as much as fits: one more would not.
         assert room - 4_500 < after <= room
     else:
         assert len(left) == 30
@@ -81,7 +81,7 @@ def test_milestones_stay_where_messages_are_saved_between_the_checkpoints(store)
         if number % 20 == 19:
             checkpointer.cleanup(policy)
             kept.append(numbers(checkpointer))
-    # Commits 11, 21 and 31 are the first after a multiple of 10; the cleanup is a commit, too, so 42, 50, 60 and 70 follow.
+    # Commits 11, 21 and 31 are the first after a multiple of 10. The cleanup is a commit too, so 42, 50, 60 and 70 follow.
     assert kept == [[5, 10, 15, 18, 19], [5, 10, 15, 20, 24, 29, 34, 38, 39]]
 
 
@@ -100,7 +100,7 @@ def test_what_a_fork_shares_does_not_cost_its_source_the_history(local):
     limit = checkpointer.get_thread("t").size * 9 // 10
     report = checkpointer.cleanup(RetentionPolicy(max_bytes=limit))
     assert (report.checkpoints, report.over_limit) == (0, 1)
-    # What comes after the fork is bounded as ever, in both.
+    # Both histories after the fork are bounded as usual.
     for number in range(30, 60):
         for config in ("t", fork):
             said = [text((str(config), number, part), 1000) for part in range(4)]
@@ -125,7 +125,7 @@ def test_a_thread_that_can_not_be_made_to_fit_is_counted(store):
     assert checkpointer.cleanup(RetentionPolicy(max_history=1)).over_limit == 0
 
 
-# What it says
+# Reports
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_dry_run_says_the_same_as_the_cleanup_that_follows(store, clock, polic
 
 
 def test_a_cleanup_of_very_many_checkpoints_goes_in_steps_and_counts_all(store, monkeypatch):
-    monkeypatch.setattr("clew.checkpointer.cleaning.MOST_REMOVED", 7)
-    monkeypatch.setattr("clew.checkpointer.sweeping.BODIES", 10)
+    monkeypatch.setattr("clew.checkpointer.cleanup.MOST_REMOVED", 7)
+    monkeypatch.setattr("clew.checkpointer.sweeper.BODIES", 10)
     checkpointer = store.open(SpyStorage)
     spy: Any = checkpointer.storage
     fill(checkpointer, "t", 60)
@@ -173,8 +173,8 @@ def test_a_cleanup_of_very_many_checkpoints_goes_in_steps_and_counts_all(store, 
 
 
 def test_namespaces_that_have_the_same_ids_keep_what_they_should(store, monkeypatch):
-    monkeypatch.setattr("clew.checkpointer.sweeping.BODIES", 10)
-    monkeypatch.setattr("clew.checkpointer.finding.PAGE", 10)
+    monkeypatch.setattr("clew.checkpointer.sweeper.BODIES", 10)
+    monkeypatch.setattr("clew.checkpointer.loader.PAGE", 10)
     checkpointer = store.open()
     both = [{"thread_id": "t", "checkpoint_ns": name} for name in ("", "sub")]
     for config in both:
@@ -202,8 +202,8 @@ def test_threads_that_the_policy_can_not_touch_are_not_read(store, clock):
 
 
 def test_many_threads_are_cleaned_up_page_by_page(store, monkeypatch):
-    monkeypatch.setattr("clew.checkpointer.sweeping.FIRST_PAGE", 3)
-    monkeypatch.setattr("clew.checkpointer.sweeping.LARGEST_PAGE", 8)
+    monkeypatch.setattr("clew.checkpointer.sweeper.FIRST_PAGE", 3)
+    monkeypatch.setattr("clew.checkpointer.sweeper.LARGEST_PAGE", 8)
     checkpointer = store.open()
     for number in range(50):
         fill(checkpointer, f"t{number}", 3, 40)
@@ -266,7 +266,7 @@ def test_a_thread_whose_turn_somebody_has_waits_for_the_next_time_where_every_wr
     assert locking.cleanup(RetentionPolicy(max_history=1)).checkpoints == 2
 
 
-# Whose policy
+# Precedence of policies
 
 
 def test_a_checkpointers_own_policy_is_what_a_cleanup_goes_by(store):
@@ -289,7 +289,7 @@ def test_a_threads_own_policy_comes_before_that_of_the_store(store):
     checkpointer.cleanup()
     checkpointer.cleanup(RetentionPolicy(max_history=1))
     assert [checkpointer.size(name) for name in ("short", "long", "hold")] == [1, 3, 5]
-    # Who names the thread speaks of this one.
+    # A policy with the thread's config takes precedence.
     assert checkpointer.cleanup(config="hold").checkpoints == 0
     assert checkpointer.cleanup(RetentionPolicy(max_history=4), config="hold").checkpoints == 1
     checkpointer.put_retention("long", None)
@@ -354,19 +354,19 @@ def test_names_and_policies_that_are_given_at_once_are_all_kept(store):
 def test_nothing_goes_of_a_thread_whose_policy_can_not_be_read(store):
     checkpointer = store.open()
     fill(checkpointer, "t", 3)
-    newer = checkpointer._codec.pack(
+    newer = checkpointer._engine.codec.pack(
         {"thread_name": "x", "tags": [], "metadata": {}, "retention": {"max_moons": 3}}, name="thread"
     )
     fields = ThreadFields(text="x", data=newer, run_id=None, user_id=None)
-    run_sync = checkpointer._runner.run
-    run_sync(checkpointer._apply(checkpointer._plain_commit(read_config("t"), thread=fields)), "commit")
+    run_sync = checkpointer.run
+    run_sync(checkpointer._engine.apply(checkpointer._engine.new_commit(read_config("t"), thread=fields)), "commit")
     assert checkpointer.cleanup(RetentionPolicy(max_history=1)).checkpoints == 0
     assert checkpointer.get_thread("t").retention is None
     checkpointer.put_thread("t", {"thread_name": "y"})
     assert checkpointer.cleanup(RetentionPolicy(max_history=1)).checkpoints == 0
 
 
-# Space
+# Disk space
 
 
 def test_what_a_fork_shares_stays_until_the_fork_is_gone(store):

@@ -1,4 +1,4 @@
-"""What a save writes is what changed, whatever the shape; and every checkpoint loads back."""
+"""Size of saves: a save writes only what changed, for any shape, and every checkpoint loads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 import clew
+from clew.codec import index
+from clew.storage.wrapper import StorageWrapper
 from tests.checkpointer.support import SpyStorage, at, python, text, written
 
 _ROOT = Path(__file__).parents[2]
 TURN = 700
-"""About as many bytes are new in each save, unless the shape says otherwise."""
+"""About how many bytes are new in each save, unless the shape says otherwise."""
 
 
 def said(seed):
@@ -119,14 +121,14 @@ SHAPES = {
 
 
 def saved(checkpointer, states):
-    """What was saved: the checkpoint, its state, and the bytes that are new in it."""
+    """A save: the checkpoint, its state, and its new bytes."""
     return [(checkpointer.put_checkpoint("t", state), state, new) for state, new in states()]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("reload", [False, True], ids=["hot", "reloaded"])
 def test_a_save_writes_a_small_multiple_of_what_changed(store, shape, reload):
-    """`reloaded`: each turn is another process, which loads the thread before it saves."""
+    """`reloaded`: each turn simulates another process, which loads the thread before it saves."""
     costs: list[int] = []
     bodies: list[int] = []
     news: list[int] = []
@@ -220,7 +222,7 @@ def test_a_fork_takes_no_copy_of_what_was_said(store):
 
 
 def test_a_conversation_takes_no_more_than_it_said(sqlite):
-    """200 turns of a 1 KB exchange: the file is not much more than the conversation, where every state in full is 100 MB."""
+    """200 turns of 1 KB each: the file is little larger than the conversation; all states in full would take 100 MB."""
     words = [text(number, 3 + number % 6) for number in range(400)]
     chance = random.Random(1)
     checkpointer, messages, size = sqlite.open(), [], 0
@@ -242,9 +244,9 @@ def test_what_the_writer_remembers_is_bounded_and_shown(store):
     checkpointer = store.open(max_index_bytes=200_000)
     for number in range(40):
         checkpointer.put_state(f"t{number}", {"m": [text((number, each)) for each in range(40)]})
-    index = checkpointer.stats().index
-    assert 0 < index.bytes <= index.max_bytes == 200_000
-    assert 0 < index.threads < 40
+    known = checkpointer.stats().index
+    assert 0 < known.bytes <= known.max_bytes == 200_000
+    assert 0 < known.threads < 40
     for number in range(40):
         state = {"m": [text((number, each)) for each in range(41)]}
         checkpointer.put_state(f"t{number}", state)
@@ -255,3 +257,55 @@ def test_what_the_writer_remembers_is_bounded_and_shown(store):
     nothing.put_state("t2", {"m": []})
     assert nothing.stats().index.bytes == 0
     assert nothing.get_state("t1")["m"][-1] == "x"
+
+
+class Counting(StorageWrapper):
+    """Records where each read of a thread's digests began."""
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.read_from = []
+
+    async def values(self, query):
+        if query.ranges is None:
+            self.read_from.append(query.since)
+        return await self.inner.values(query)
+
+
+def test_a_thread_that_outgrows_the_writers_memory_is_not_read_again_for_each_save(store):
+    checkpointer = store.open(Counting, max_index_bytes=20_000)
+    for number in range(200):
+        checkpointer.put_state("long", {"n": number, "said": text(number)})
+        if number % 50 == 0:
+            checkpointer.put_state("short", {"n": number, "said": text("same")})
+    assert checkpointer.storage.read_from == []
+    known = checkpointer.stats().index
+    assert known.threads == 2
+    assert known.bytes <= known.max_bytes
+    assert checkpointer.get_state("long") == {"n": 199, "said": text(199)}
+    assert checkpointer.verify().ok
+
+
+def test_what_a_long_thread_has_had_before_is_found_if_it_is_among_the_newest(local):
+    checkpointer = local.open(max_index_bytes=20_000)
+
+    def stored(number):
+        before = checkpointer.stats().total_bytes
+        checkpointer.put_state("t", {"said": text(number)})
+        return checkpointer.stats().total_bytes - before
+
+    for number in range(100):
+        new = stored(number)
+    assert stored(90) < new / 2
+    assert stored(0) > new / 2
+    # An unchanged state is recognised by the memo of the last save, whatever was evicted.
+    assert stored(0) < new / 2
+
+
+def test_only_the_newest_digests_of_a_long_thread_are_read(local, monkeypatch):
+    monkeypatch.setattr(index, "_LEAST_VALUES", 5)
+    checkpointer = local.open(Counting, max_index_bytes=0)
+    for number in range(12):
+        checkpointer.put_state("t", {"said": text(number)})
+    assert checkpointer.storage.read_from == [max(0, number - 5) for number in range(1, 12)]
+    assert checkpointer.stats().index.bytes == 0

@@ -1,4 +1,4 @@
-"""How a checkpointer says that it is doing."""
+"""The status of a checkpointer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_storage_around_a_storage_adds_its_part(store):
 
 @pytest.mark.parametrize("url", [shared_postgres, shared_redis], ids=["postgres", "redis"])
 def test_a_server_that_does_not_answer_keeps_nobody_waiting(url, monkeypatch):
-    monkeypatch.setattr("clew.checkpointer.status.PATIENCE", 0.3)
+    monkeypatch.setattr("clew.checkpointer.base.STATUS_TIMEOUT", 0.3)
     with Proxy.before(url()) as proxy, clew.connect(proxy.url(url())) as checkpointer:
         assert checkpointer.status() == HEALTHY
         proxy.delay(5)

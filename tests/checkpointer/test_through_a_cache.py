@@ -1,4 +1,4 @@
-"""What holds on every store holds through a cache: the tests of what a cache could get wrong, on stores that have one."""
+"""Tests of other modules that a cache could break, run on stores with a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`update_state`: the change, at the cost of the change."""
+"""`update_state`: correct changes at the cost of the change."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_so_does_one_of_very_many(store):
 
 @pytest.mark.parametrize("kind", [Agent, Model])
 def test_a_field_that_the_class_does_not_have_is_refused(checkpointer, kind):
-    checkpointer._codec.registry.register(kind)
+    checkpointer.registry.register(kind)
     checkpointer.put_state("t", kind(messages=[]))
     with pytest.raises(clew.ConfigError, match="no field 'plam'"):
         checkpointer.update_state("t", set={"plam": "p"})
@@ -190,7 +190,7 @@ def test_a_given_checkpoint_is_changed_and_becomes_the_head(checkpointer):
     made = checkpointer.update_state(at(old), append={"m": ["more"]})
     assert made.metadata.parent_id == old.checkpoint_id
     assert checkpointer.get_state("t") == {"m": ["old", "more"]}
-    with pytest.raises(clew.ConflictError, match="not there"):
+    with pytest.raises(clew.ConflictError, match="does not exist"):
         checkpointer.update_state({"thread_id": "t", "checkpoint_id": "nope"}, set={"a": 1})
 
 

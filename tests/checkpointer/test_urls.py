@@ -1,4 +1,4 @@
-"""What `connect` makes of a URL, and what it says of one that it can't take."""
+"""URLs of `connect`, and the errors for wrong ones."""
 
 from __future__ import annotations
 

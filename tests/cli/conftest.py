@@ -1,4 +1,4 @@
-"""A store with a few threads, and the command to look into it."""
+"""Fixtures: a store with a few threads, and the command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def store(path: Path) -> Path:
-    """Two threads: `trip` of ana with five checkpoints and messages, and `notes` of nobody."""
+    """Create two threads: `trip` of ana with five checkpoints and messages,
+    and `notes` without an owner."""
     with clew.connect(f"sqlite:///{path}") as checkpointer:
         trip = {"thread_id": "trip", "user_id": "ana", "run_id": "r1"}
         said: list[str] = []

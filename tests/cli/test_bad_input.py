@@ -1,4 +1,4 @@
-"""What is typed wrong ends in one clear line, and changes nothing."""
+"""Invalid input prints one clear line and changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = [
 
 
 def complaint(result):
-    """The one line that the command ended with."""
+    """Return the one line of the error."""
     assert result.exit_code == 1, result.output
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -31,7 +31,7 @@ def complaint(result):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_a_file_that_is_not_there_is_not_made(command, run, path):
-    assert f"there is no {path}" in complaint(run(*command))
+    assert f"{path} does not exist" in complaint(run(*command))
     assert list(path.parent.iterdir()) == []
 
 
@@ -72,8 +72,8 @@ def test_a_directory_is_no_store(run, tmp_path):
     ("url", "words"),
     [
         ("agent.db", "is not a URL"),
-        ("mongodb://host", "no storage is called 'mongodb'"),
-        ("memory://", "name a file"),
+        ("mongodb://host", "unknown URL scheme 'mongodb'"),
+        ("memory://", "name a durable store"),
         ("sqlite:///a.db?colour=red", "'colour'"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_url_that_names_no_store_is_explained(run, url, words):
     ids=lambda command: command[0],
 )
 def test_an_unknown_thread_is_named(command, store, run):
-    assert "there is no thread 'nope'" in complaint(run(*command))
+    assert "thread 'nope' does not exist" in complaint(run(*command))
 
 
 @pytest.mark.parametrize("command", [["show", "--checkpoint"], ["fork", "--checkpoint"], ["diff"]], ids=lambda c: c[0])

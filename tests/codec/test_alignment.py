@@ -1,4 +1,4 @@
-"""Alignment gives a common subsequence, and a long one where that is affordable."""
+"""Alignment returns a common subsequence, and a long one at a bounded cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ many = st.lists(st.integers(0, 100), max_size=30)
 
 
 def longest(before: list[int], after: list[int]) -> int:
-    """The length of the longest common subsequence, the slow way."""
+    """Return the length of the longest common subsequence, by dynamic programming."""
     row = [0] * (len(after) + 1)
     for old in before:
         above = row[:]
@@ -34,7 +34,7 @@ def test_the_pairs_are_a_common_subsequence(before, after):
 
 
 @given(few | many, few | many, st.integers(0, 60))
-def test_they_still_are_when_the_work_is_cut_short(before, after, steps):
+def test_the_pairs_are_a_common_subsequence_even_if_the_work_is_bounded(before, after, steps):
     assert_common(before, after, aligned(before, after, steps))
 
 

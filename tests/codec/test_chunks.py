@@ -1,4 +1,4 @@
-"""Long lists, packed in chunks, are cut as if they were packed as one."""
+"""Long lists that are packed in chunks are cut as if they were packed as one array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def chunks(items: list[Any]) -> Chunks:
 
 
 def old_ones(items: list[Any]) -> list[tuple[bytes | Chunks, int]]:
-    """A list that was there before, in each form that is remembered, and where its items start."""
+    """Return an earlier list in each form that a memo can have, and the start of its items."""
     whole = ormsgpack.packb(items)
     shaped = read_header(whole)
     assert shaped is not None
@@ -40,7 +40,7 @@ def test_chunks_are_the_list_that_was_packed(count: int) -> None:
 
 @pytest.mark.parametrize("before", NEAR)
 @pytest.mark.parametrize("more", [0, 1, 17, CHUNK, CHUNK + 3])
-def test_what_was_added_is_found_and_nothing_else_passes_for_added(before: int, more: int) -> None:
+def test_only_appended_items_are_recognised_as_appended(before: int, more: int) -> None:
     items = list(range(100_000, 100_000 + before + more))
     for old, start in old_ones(items[:before]):
         assert chunks(items).added_to(old, start, before) == [ormsgpack.packb(item) for item in items[before:]]

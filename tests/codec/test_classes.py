@@ -1,4 +1,4 @@
-"""Objects of registered classes come back as they were, or are refused when their class is registered."""
+"""Objects of registered classes load unchanged; unsupported classes are refused at registration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import ormsgpack
 import pydantic
 import pytest
 
-from clew.codec.packing import Packer
+from clew.codec.packer import Packer
 from clew.codec.registry import Record, Registry
 from clew.errors import ConfigError, CorruptRecordError, UnsupportedTypeError
 
@@ -32,11 +32,11 @@ def packer(*classes: type, **named: Any) -> Packer:
 
 
 def back(obj: Any) -> Any:
-    """`obj` as it comes back in another process."""
+    """Return `obj` as another process loads it."""
     return packer(type(obj)).unpack(packer(type(obj)).pack({"it": [obj]}))["it"][0]
 
 
-# Exceptions, and what else is Python's own
+# Exceptions and other built-in types
 
 
 @dataclasses.dataclass
@@ -73,7 +73,7 @@ def test_a_class_whose_objects_hold_more_than_their_fields_is_refused_when_it_is
         assert registry.by_class(cls) is None
 
 
-def test_such_a_class_may_say_itself_how_it_is_saved() -> None:
+def test_such_a_class_can_be_saved_with_encode_and_decode() -> None:
     @dataclasses.dataclass
     class Box(dict):  # type: ignore[type-arg]
         x: int = 1
@@ -95,7 +95,7 @@ class Renamed(enum.Enum):
     PLANNING = "plan"
 
 
-def test_a_class_that_cant_be_built_from_what_was_stored_is_named_and_is_no_damage() -> None:
+def test_a_class_that_cant_be_built_from_stored_fields_is_named_and_not_reported_as_damage() -> None:
     packed = packer(Phase=Phase).pack([Phase.PLAN])
     with pytest.raises(ConfigError, match=r"Renamed can't be built .*'Phase' \(KeyError: 'PLAN'\).*decode=") as caught:
         packer(Phase=Renamed).unpack(packed)
@@ -147,7 +147,7 @@ def test_a_record_without_fields_is_damage() -> None:
         packer(ToolError).unpack(packed)
 
 
-# Hooks, and what objects have beyond their fields
+# Hooks, and attributes that are not fields
 
 
 @dataclasses.dataclass
@@ -308,13 +308,13 @@ def test_a_time_whose_zone_would_be_lost_is_refused() -> None:
     assert caught.value.path == "state.at[0]"
 
 
-def test_a_time_in_a_zone_that_is_not_known_here_is_no_damage_and_not_another_time() -> None:
+def test_a_time_in_an_unknown_zone_raises_a_config_error() -> None:
     packed = packer().pack(time(1, tzinfo=ZoneInfo("Europe/Berlin"))).replace(b"Berlin", b"Nirgnd")
     with pytest.raises(ConfigError, match="Europe/Nirgnd"):
         packer().unpack(packed)
 
 
-# What was written stays readable
+# Old data stays readable
 
 
 def test_the_stored_form_of_a_time_in_a_zone_is_read() -> None:

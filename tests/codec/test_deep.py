@@ -1,4 +1,4 @@
-"""States nest as deep as is promised, whatever they nest around and whoever calls; and no RecursionError gets out."""
+"""States can nest to the promised depth, from any stack depth, and RecursionError never escapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clew.codec.packing import MAX_DEPTH
+from clew.codec.packer import MAX_DEPTH
 from clew.codec.registry import Registry
 from clew.codec.rows import OpenRows
 from clew.codec.state import Encoded, StateCodec
@@ -40,7 +40,7 @@ def nested(levels: int, leaf: Any, wrap: Callable[[Any], Any]) -> Any:
 
 
 def depth_of(value: Any) -> tuple[int, Any]:
-    """How many levels there are around the leaf, and the leaf. Not by ==, which has no room for so many."""
+    """Return the number of levels and the leaf. `==` would exceed the recursion limit."""
     levels = 0
     while not isinstance(value, str):
         if isinstance(value, Node):
@@ -62,7 +62,7 @@ def rows_of(encoded: Encoded) -> OpenRows:
 
 
 def in_a_deep_stack(work: Callable[[], Any], room: int) -> Any:
-    """`work()` where only so many calls more are allowed."""
+    """Run `work()` with only `room` more nested calls allowed."""
     depth, frame = 0, sys._getframe()
     while frame is not None:
         depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
@@ -97,10 +97,10 @@ def test_far_more_levels_are_refused_with_their_place(wrap: Any) -> None:
     assert caught.value.path.startswith("state.v")
 
 
-def test_what_nests_too_deep_to_be_read_is_not_called_damaged() -> None:
-    # Nothing that Clew writes; but what it reads is no stack overflow either way.
+def test_what_nests_too_deep_to_be_read_is_damage() -> None:
+    # Clew never writes this.
     packed = b"\x91" * 5000 + b"\xc0"
-    with pytest.raises(UnsupportedTypeError, match="deep"):
+    with pytest.raises(CorruptRecordError, match="deep"):
         codec()._packer.unpack(packed)
 
 
@@ -129,7 +129,7 @@ def test_values_that_are_cut_short_or_missing_are_damage(state: Any) -> None:
                 load(encoded.body, OpenRows([row]))
             except CorruptRecordError:
                 continue
-            # A text that is cut short inside is a text; the check of its frame finds that.
+            # A truncated text is still a text. The frame's checksum detects that.
             assert "text" in state
     with pytest.raises(CorruptRecordError):
         codec().decode_with_memo(encoded.body, OpenRows([]))

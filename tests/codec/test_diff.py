@@ -1,4 +1,4 @@
-"""Differences between states: what is found, how it reads, and that nothing is missed."""
+"""Differences between states: their content, their format, and their completeness."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lines(before: Any, after: Any) -> list[str]:
     return str(diff(before, after)).splitlines()
 
 
-# --- How it reads
+# --- Format
 
 
 def test_a_turn_of_a_conversation_reads_as_what_happened():
@@ -79,7 +79,7 @@ def test_long_values_are_shortened_and_stay_on_one_line():
     assert line.endswith("…")
 
 
-def test_of_long_texts_that_begin_alike_the_difference_is_shown():
+def test_long_texts_are_cut_to_show_where_they_differ():
     [line] = lines("lorem " * 100 + "one", "lorem " * 100 + "two")
     assert line == "state changed: …'m lorem lorem lorem one' -> …'m lorem lorem lorem two'"
 
@@ -251,7 +251,7 @@ def test_records_of_two_classes_differ():
         pytest.param(10**5000, 10**5000 + 1, id="more digits than print"),
     ],
 )
-def test_what_comes_back_otherwise_is_a_difference(before, after):
+def test_values_that_differ_only_in_type_or_spelling_are_a_difference(before, after):
     assert diff(before, after)
     assert diff({"deep": [before]}, {"deep": [after]})
     assert str(diff(before, after))
@@ -268,7 +268,7 @@ def test_what_comes_back_otherwise_is_a_difference(before, after):
         pytest.param("\ud800", "\ud800", id="lone surrogate"),
     ],
 )
-def test_what_is_the_same_is_no_difference(before, after):
+def test_equal_values_are_no_difference(before, after):
     assert not diff(before, after)
     assert not diff({"deep": [before]}, {"deep": [after]})
 
@@ -298,7 +298,7 @@ def test_objects_that_raise_are_survived():
 
 
 class Array:
-    """Compares as numpy's does: element by element."""
+    """Compares element by element, like a numpy array."""
 
     def __init__(self, *items: int) -> None:
         self.items = items
@@ -369,7 +369,8 @@ values = st.recursive(
 
 
 def canonical(value: Any) -> Any:
-    """Equal for two values if and only if they are the same, types included."""
+    """Return a key that is equal for two values if and only if they are
+    equal, including their types."""
     kind = type(value).__name__
     if isinstance(value, dict):
         return kind, sorted((repr((canonical(key), canonical(item))) for key, item in value.items()))

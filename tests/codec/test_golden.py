@@ -1,6 +1,7 @@
-"""New code must read old bytes: `tests/golden/` has bodies and rows as each version of the format wrote them.
+"""New code must read old bytes: `tests/golden/` has bodies and rows of every version of the format.
 
-To add a version, run `python -m tests.codec.test_golden` once and commit the new file; never change an old one.
+To add a version, run `python -m tests.codec.test_golden` once and commit the new
+file; never change an old one.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def registry() -> Registry:
 
 
 def states() -> dict[str, Any]:
-    """One state for every kind of stored thing, the same in every version."""
+    """Return one state for every kind of stored object, the same in every version."""
     return {
         "plain": {
             "text": "Grüße \0 🎈",

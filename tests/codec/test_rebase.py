@@ -1,4 +1,4 @@
-"""A checkpoint taken over into another log loads as the same state, and brings only what is missing there."""
+"""A rebased checkpoint loads as the same state, and adds only the values that the other log lacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def digests(log: ThreadLog) -> dict[bytes, int]:
 
 
 def taken_over(source: ThreadLog, target: ThreadLog) -> tuple[Any, int]:
-    """The state at the source's head, loaded from the target's log after it was taken over; and how many values came."""
+    """Rebase the source's head; return the state loaded from the target's log,
+    and the number of added values."""
     head = source.saved[-1][0]
     found = rebase(head.body, source.rows, digests(target), target.index.basis.next_value)
     rows = [*target.rows, *([found.row] if found.row else [])]
@@ -57,7 +58,7 @@ def test_logs_that_went_different_ways_hold_both_states() -> None:
     theirs.save(state)
     loaded, count = taken_over(theirs, ours)
     assert loaded == state
-    assert 0 < count < 10  # what both have is found again
+    assert 0 < count < 10  # shared values are found
     ours.check_all()
 
 

@@ -1,4 +1,4 @@
-"""Every shape of change stays cheap, and every state ever saved loads back."""
+"""Every kind of change is cheap, and every saved state loads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.codec.cutting import LARGE
+from clew.codec.cuts import LARGE
 from clew.codec.registry import Registry
 from tests.codec.thread_log import ThreadLog, message
 
 MESSAGE = 700
-"""What one stored message of 500 bytes may cost at most, all included."""
+"""Maximum cost of storing a message of 500 bytes, in bytes."""
 
 
 def test_a_growing_list_costs_what_is_appended_at_any_length() -> None:
@@ -340,7 +340,7 @@ leaves = st.one_of(
     st.integers(-(1 << 70), 1 << 70),
     st.builds(lambda letter, size: letter * size, st.sampled_from("xyé"), sizes),
     st.builds(lambda letter, size: letter * size, st.sampled_from([b"x", b"\0"]), sizes),
-    # Many of a kind only here, or many of many would be gigabytes.
+    # Many items only at this level, or nested ones would take gigabytes.
     st.builds(lambda item, count: [item] * count, st.sampled_from(["x" * 300, 7]), st.sampled_from([17, 70, 300])),
     st.builds(
         lambda item, count: {f"k{at}": item for at in range(count)}, st.just("y" * 60), st.sampled_from([17, 70])

@@ -1,8 +1,9 @@
-"""A thread's value log without a storage, to test the codec by itself."""
+"""A thread's value log without a storage, to test the codec alone."""
 
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from clew.codec.index import ThreadIndex, View
@@ -13,7 +14,7 @@ from clew.model.records import Basis, ValueRow
 
 
 class ThreadLog:
-    """Saves states one after the other, keeps every body and row, and counts the bytes of each save."""
+    """Saves consecutive states, keeps every body and row, and counts the bytes of each save."""
 
     def __init__(self, registry: Registry | None = None) -> None:
         self.codec = StateCodec(registry or Registry(), max_state_bytes=1 << 30)
@@ -37,12 +38,12 @@ class ThreadLog:
         return self.codec.decode(encoded.body, OpenRows(self._covered(encoded)))
 
     def become_cold(self) -> None:
-        """Forget everything but the digests, as a process does that has not loaded the thread."""
+        """Forget everything but the digests, like a process that has not loaded the thread."""
         self.index = ThreadIndex(self.index.basis)
         self.index.learn(self.rows)
 
     def reload(self) -> Any:
-        """Load the head the way a new process does, memo included."""
+        """Load the head as a new process does, with its memo."""
         encoded = self.saved[-1][0]
         rows = self._covered(encoded)
         state, memo = self.codec.decode_with_memo(encoded.body, OpenRows(rows))
@@ -52,7 +53,7 @@ class ThreadLog:
         return state
 
     def check_all(self) -> None:
-        """Every state ever saved loads back equal, from exactly the rows that its covers name."""
+        """Check that every saved state loads equal, from exactly the rows that its covers name."""
         for encoded, state in self.saved:
             rows = OpenRows(self._covered(encoded))
             assert self.codec.decode(encoded.body, rows) == state
@@ -76,6 +77,10 @@ class ThreadLog:
 
 
 def message(number: int, size: int = 500) -> dict[str, Any]:
-    """A message of about `size` bytes that no other number has."""
-    words = [f"w{(number * 7919 + at * 104729) % 9973:x}" for at in range(size // 6)]
-    return {"id": f"m{number}", "role": "user", "content": " ".join(words)[:size]}
+    """Return a message of about `size` bytes that is unique to its number."""
+    return {"id": f"m{number}", "role": "user", "content": _content(number, size)}
+
+
+@cache
+def _content(number: int, size: int) -> str:
+    return " ".join(f"w{(number * 7919 + at * 104729) % 9973:x}" for at in range(size // 6))[:size]

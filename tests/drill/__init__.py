@@ -1,1 +1,1 @@
-"""The drill, in short, and that it can fail."""
+"""Tests of the drill: short runs, and proof that it can fail."""

@@ -1,4 +1,4 @@
-"""Storages that break a promise, each its own: the drill must say so."""
+"""Storages that each break one promise, which the drill must notice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFTEN = 25
 
 
 class Liar(StorageWrapper):
-    """Breaks its promise with one of so many commits that bring a checkpoint."""
+    """Breaks its promise with every 25th commit that has a checkpoint."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
@@ -61,7 +61,7 @@ class Doubling(Liar):
 
 
 class Stale(Liar):
-    """Answers from an old copy now and then."""
+    """Sometimes answers from an old copy."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
@@ -89,7 +89,7 @@ class Undead(Liar):
 
 
 class Reviving(Liar):
-    """Takes what a late writer wrote to a deleted thread, as if it were a new one."""
+    """Accepts a late writer's commit to a deleted thread, as if the thread were new."""
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         return await super().apply([_without_basis(each) for each in commits])
@@ -104,5 +104,5 @@ def _after(commit: Commit, **parts: Any) -> Commit:
 
 
 def forgetful_redis(url: str) -> clew.BaseCheckpointer:
-    """For a writer's process."""
+    """Open a forgetful Redis, for a writer process."""
     return clew.BaseCheckpointer(Forgetful(RedisStorage(url)), retry_for=60)

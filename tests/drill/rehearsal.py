@@ -1,4 +1,4 @@
-"""The drill's writers in one process, for faults that need no more: what goes wrong is up to the test."""
+"""Rehearsal: the drill's writers in one process, with faults that the test injects."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from clew.testing.verdict.history import History
 from clew.testing.verdict.judge import Findings, judge
 from clew.testing.verdict.stock import take_stock
 from drill.ledger import Ledger, read_lines
-from drill.work import Lane, Worker
+from drill.worker import Lane, Worker
 
 LANES: tuple[Lane, ...] = ("own", "shared", "talk", "reader")
 
 
 class _Counted(Ledger):
-    """Tells the rehearsal of each acknowledgement."""
+    """A ledger that calls `told` for each acknowledgement."""
 
     told: Callable[[], None]
 
@@ -30,7 +30,7 @@ class _Counted(Ledger):
 
 
 class Rehearsal:
-    """Writers in this process with a ledger each, in `folder`."""
+    """Writers in this process, each with a ledger in `folder`."""
 
     def __init__(self, folder: Path, *, lanes: Sequence[Sequence[Lane]] = (LANES,) * 4, removals: bool = True) -> None:
         self._folder = folder
@@ -42,7 +42,8 @@ class Rehearsal:
     async def run(
         self, opener: Callable[[], clew.BaseCheckpointer], chaos: Callable[[Rehearsal], Awaitable[None]]
     ) -> None:
-        """Write until `chaos` is over, through what `opener` gives; whatever a writer does not expect is raised."""
+        """Write until `chaos` ends, with checkpointers from `opener`. Unexpected errors of writers
+        are raised."""
         with ExitStack() as stack:
             async with asyncio.TaskGroup() as group:
                 workers = []
@@ -72,14 +73,14 @@ class Rehearsal:
         self._turn.set()
 
     async def after(self, commits: int) -> None:
-        """Return when so many more commits have been acknowledged."""
+        """Wait until this many more commits have been acknowledged."""
         goal = self.acknowledged + commits
         while self.acknowledged < goal:
             self._turn.clear()
             await self._turn.wait()
 
     async def judged(self, checkpointer: clew.BaseCheckpointer) -> Findings:
-        """What is wrong with what `checkpointer` holds now, and with what was read."""
+        """Return what is wrong with the content of `checkpointer` and with the reads."""
         history = History()
         for number in range(len(self._lanes)):
             history.add(number, read_lines(self._path(number)))

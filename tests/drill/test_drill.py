@@ -1,4 +1,5 @@
-"""The drill in short: every scenario with a few processes, real servers and some faults; and the command that runs it."""
+"""Short drills: every scenario with a few processes, real servers and faults, and the command
+line."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from drill.scenario import Size
 from drill.scenarios import SCENARIOS, RedisDeletion
 
 SHORT = Size(commits=150, writers=3, pace=20, pause=0.05, outages=1)
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(900)
 RUNS = [pytest.param(scenario, id=scenario.name) for runs in SCENARIOS.values() for scenario in runs]
 
 
 def quiet(commits: int, text: str) -> None:
-    """Nobody watches."""
+    """Report nothing."""
 
 
 @pytest.mark.parametrize("scenario", RUNS)
@@ -33,7 +34,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_stale(scenario):
 
 
 class Forgetting(RedisDeletion):
-    """On a storage that loses what it acknowledged."""
+    """A run on a storage that loses acknowledged commits."""
 
     name = "forgetting"
     removals = False
@@ -58,13 +59,13 @@ def test_the_command_says_what_was_lost_and_fails(tmp_path, monkeypatch, capsys)
 
 
 class Crashing(Forgetting):
-    """With writers that can't even begin."""
+    """A run with writers that can't start."""
 
     name = "crashing"
     opener = "tests.drill.liars:nothing"
 
 
-def test_a_writer_that_ends_by_itself_is_no_success():
+def test_a_crashed_writer_fails_the_run():
     outcome = Crashing(1, SHORT).run(quiet)
     assert not outcome.holds
     assert "has no attribute 'nothing'" in outcome.notes[0]

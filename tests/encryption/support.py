@@ -1,4 +1,4 @@
-"""Keys, encrypted checkpointers over a store, and everything that somebody sees who has the store but no key."""
+"""Keys, encrypted checkpointers, and dumps of a store as somebody without a key sees it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import asyncpg
 import redis
 
 import clew
-from clew.factory.encrypting import with_encryption
+from clew.factory.encryption import with_encryption
 from clew.storage.protocol import Storage
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.checkpointer.support import MemoryStore, PostgresStore, RedisStore, SQLiteStore, Store
@@ -25,7 +25,7 @@ def opened(store: Store, encryption: clew.Encryption | None = ENCRYPTION, **opti
 
 
 def dump(store: Store) -> bytes:
-    """All that is stored, in whatever order."""
+    """Return all stored bytes, in any order."""
     match store:
         case MemoryStore():
             return of_memory(store.storage())

@@ -1,4 +1,4 @@
-"""Keys: rotated, missing, wrong; and stores that were plain before."""
+"""Keys: rotated, missing, wrong; and stores that were not encrypted before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def state(number: int) -> dict[str, object]:
 
 
 def everything(memory: clew.BaseCheckpointer, thread: str = "t") -> object:
-    """All that can be read of a thread, but for what sealing changes: sizes."""
+    """Return everything in a thread but the sizes, which sealing changes."""
     found = memory.get_thread(thread)
     assert found is not None
     return (
@@ -71,7 +71,7 @@ def test_after_resealing_the_old_key_is_not_needed(store):
     assert b"secret" not in dump(store)
 
 
-def test_resealing_can_be_about_one_thread(store):
+def test_one_thread_can_be_resealed(store):
     for name in ("t", "u"):
         begin(opened(store), name)
     assert opened(store, ROTATED).reseal("t") == clew.ResealReport(threads=1, resealed=1)
@@ -80,7 +80,7 @@ def test_resealing_can_be_about_one_thread(store):
         opened(store, ONLY_NEW).get_state("u")
 
 
-def test_what_a_fork_shares_keeps_its_key_and_is_reported(tmp_path):
+def test_values_that_a_fork_shares_keep_their_key_and_are_reported(tmp_path):
     store = MemoryStore(tmp_path)
     begin(opened(store))
     opened(store).fork("t", "f")
@@ -141,7 +141,7 @@ def test_a_store_without_its_key_says_what_to_do(store):
             read()
 
 
-@pytest.mark.parametrize(("given", "said"), [(WRONG, "'old' is not the one"), (ONLY_NEW, "'old', which was not given")])
+@pytest.mark.parametrize(("given", "said"), [(WRONG, "'old' is not the key"), (ONLY_NEW, "'old', which was not given")])
 def test_a_wrong_key_says_which_one_is_needed(store, given, said):
     begin(opened(store))
     memory = opened(store, given)
@@ -150,7 +150,7 @@ def test_a_wrong_key_says_which_one_is_needed(store, given, said):
             read()
 
 
-def test_a_plain_store_is_refused_unless_it_is_to_be_read(store):
+def test_a_plain_store_is_refused_unless_plain_is_read(store):
     begin(store.open())
     with pytest.raises(clew.EncryptionError, match=r'plain="read"'):
         opened(store).get_state("t")
@@ -171,7 +171,7 @@ def test_a_plain_store_is_encrypted_in_place(store):
     assert opened(store).verify().ok
 
 
-def test_of_a_sqlite_file_that_was_plain_nothing_is_left_after_a_vacuum(sqlite):
+def test_a_vacuum_removes_the_plain_data_of_a_resealed_sqlite_file(sqlite):
     begin(sqlite.open())
     assert b"secret" in dump(sqlite)
     reading = opened(sqlite, READING)
@@ -185,27 +185,148 @@ def test_of_a_sqlite_file_that_was_plain_nothing_is_left_after_a_vacuum(sqlite):
     assert opened(sqlite).get_state("t") == state(2)
 
 
-def test_what_is_resealed_while_others_write_loses_nothing(store, monkeypatch):
+def test_resealing_loses_no_concurrent_writes(store, monkeypatch):
     begin(opened(store))
     rotated = opened(store, ROTATED)
     other = opened(store, ROTATED)
-    applied = rotated._apply_unseen
+    applied = rotated._engine.apply_unrecorded
     written: list[int] = []
 
     async def meanwhile(commit):
         if len(written) < 3:
             written.append(1)
             said = clew.Message(message_id="m", role="user", content=f"new {len(written)}")
-            # Somewhere else: each checkpointer has a loop of its own.
+            # In another thread: each checkpointer has a loop of its own.
             writing = threading.Thread(target=other.put_messages, args=("t", [said]))
             writing.start()
             writing.join()
         return await applied(commit)
 
-    monkeypatch.setattr(rotated, "_apply_unseen", meanwhile)
+    monkeypatch.setattr(rotated._engine, "apply_unrecorded", meanwhile)
     rotated.reseal()
     assert opened(store, ONLY_NEW).list_messages("t")[0].content == "new 3"
     assert opened(store, ONLY_NEW).get_state("t") == state(2)
+
+
+# The store's record of its keys
+
+STRANGER = clew.Encryption(keys={"other": NEW})
+
+
+@pytest.mark.parametrize("given", [WRONG, STRANGER, None], ids=["wrong", "another", "none"])
+def test_a_process_without_the_key_is_refused_at_setup_and_writes_nothing(store, given):
+    begin(opened(store))
+    with pytest.raises(clew.EncryptionError, match="encryption="):
+        opened(store, given).setup()
+    for write in (
+        lambda memory: memory.put_state("u", {"n": 1}),
+        lambda memory: memory.put_messages("u", [clew.Message(role="user", content="hello")]),
+        lambda memory: memory.delete_thread("t"),
+    ):
+        with pytest.raises(clew.EncryptionError, match="encryption="):
+            write(opened(store, given))
+    memory = opened(store)
+    assert [each.thread_id for each in memory.list_threads({})] == ["t"]
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("given", [WRONG, None], ids=["wrong", "none"])
+def test_a_process_that_opened_a_store_before_it_was_sealed_is_refused_when_it_first_writes(store, given):
+    early = opened(store, given)
+    early.setup()
+    assert early.list_threads({}) == []
+    begin(opened(store))
+    with pytest.raises(clew.EncryptionError):
+        early.put_state("u", {"n": 1})
+    assert opened(store).verify().ok
+
+
+def test_an_unused_key_claims_no_store(store):
+    opened(store, WRONG).setup()
+    assert opened(store, WRONG).get_state("t") is None
+    begin(opened(store))
+    assert opened(store).verify().ok
+
+
+def test_the_key_that_a_store_was_rotated_away_from_is_refused(store):
+    begin(opened(store))
+    rotated = opened(store, ROTATED)
+    rotated.reseal("t")
+    opened(store).setup()
+    rotated.reseal()
+    with pytest.raises(clew.EncryptionError, match="'new', which was not given"):
+        opened(store).setup()
+    opened(store, ONLY_NEW).setup()
+
+
+def test_the_record_of_the_keys_does_not_contain_them(store):
+    begin(opened(store, ROTATED))
+    stored = dump(store)
+    for key in (OLD, NEW):
+        assert key not in stored
+        assert repr(key)[2:-1].encode() not in stored
+
+
+def test_a_plain_pair_is_refused_if_one_of_the_stores_is_sealed(tmp_path):
+    first, second = (f"sqlite:///{tmp_path}/{name}.db" for name in ("first", "second"))
+    with clew.connect(second, encryption=clew.Encryption(keys={"old": OLD})) as sealed:
+        sealed.put_state("t", {"n": 1})
+    with pytest.raises(clew.EncryptionError, match="CLEW_ENCRYPTION_KEYS"), clew.connect(first, secondary=second):
+        pass
+
+
+def foreign(store, encryption):
+    """A process that keeps writing with its keys, because it was admitted earlier."""
+    memory = store.open() if encryption is None else opened(store, encryption)
+    for sealing in encrypted_in(memory.storage):
+        sealing.keyed._admitted = sealing.keyed._enlisted = True
+    return memory
+
+
+@pytest.mark.parametrize("given", [WRONG, STRANGER, None], ids=["wrong", "another", "none"])
+def test_records_whose_key_is_missing_are_named_and_the_others_are_maintained(store, given, caplog):
+    memory = opened(store)
+    begin(memory)
+    begin(foreign(store, given), "foreign")
+    listed = {each.thread_id: each for each in memory.list_threads({})}
+    assert listed["t"].thread_name == "secret name"
+    assert "encryption=" in listed["foreign"].metadata["clew.damaged"]
+    assert [each.thread_id for each in memory.list_threads({}, search="secret")] == ["t"]
+    assert {each.thread_id for each in memory.verify().damage} == {"foreign"}
+    assert memory.cleanup(clew.RetentionPolicy(max_history=1)).checkpoints == 1
+    assert memory.compact().threads == 2
+    at = {"thread_id": "foreign", "checkpoint_id": memory.list_checkpoints("foreign")[0].checkpoint_id}
+    assert memory.list_attachments(at) == {}
+    assert "damaged attachment left out: 'k'" in caplog.text
+    assert memory.reseal() == clew.ResealReport(threads=2, resealed=1, left=("foreign",))
+    assert memory.get_state("t") == state(2)
+    assert foreign(store, given).get_history("foreign")[1].state == state(1)
+
+
+@pytest.mark.parametrize("given", [WRONG, None], ids=["wrong", "none"])
+def test_reading_a_record_whose_key_is_missing_names_the_record(store, given):
+    memory = opened(store)
+    begin(memory)
+    begin(foreign(store, given), "foreign")
+    for read in (
+        lambda: memory.get_state("foreign"),
+        lambda: memory.get_history("foreign"),
+        lambda: memory.get_message("foreign", "m"),
+        lambda: memory.update_state("foreign", append={"list": [1]}),
+        lambda: memory.copy_thread("foreign", "copy"),
+    ):
+        with pytest.raises(clew.EncryptionError, match="thread 'foreign'") as caught:
+            read()
+        assert caught.value.thread_id == "foreign"
+    for change in (
+        lambda: memory.fork("foreign", "fork"),
+        lambda: memory.put_thread("foreign", clew.ThreadInfo(thread_id="foreign")),
+    ):
+        with pytest.raises(clew.EncryptionError):
+            change()
+    assert [each.role for each in memory.list_messages("foreign")] == ["damaged"]
+    memory.delete_thread("foreign")
+    assert memory.verify().ok
 
 
 def test_without_encryption_there_is_nothing_to_reseal(store):

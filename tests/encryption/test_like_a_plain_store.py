@@ -1,5 +1,5 @@
-"""What is promised of any store holds for an encrypted one: the tests of operations,
-damage, cleanup and copies, and LangGraph's conformance suite, run on it."""
+"""Runs the tests of operations, damage, cleanup and copies, and LangGraph's conformance suite, on
+an encrypted store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 import clew
-from clew.factory.encrypting import with_encryption
+from clew.factory.encryption import with_encryption
 from clew.storage.protocol import Storage
 from tests.adapters.langgraph import test_conformance
 from tests.checkpointer import test_copies, test_damage, test_messages, test_operations, test_retention
@@ -23,7 +23,7 @@ OF_ITS_OWN = {
     "test_a_dry_run_says_the_same_as_the_cleanup_that_follows": "it does not count what sealing adds: below",
     "test_a_cleanup_of_very_many_checkpoints_goes_in_steps_and_counts_all": "the same",
 }
-"""What is otherwise in an encrypted store, and why."""
+"""The tests that differ in an encrypted store, and why."""
 
 
 class EncryptedStore(SQLiteStore):

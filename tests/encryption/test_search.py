@@ -1,4 +1,4 @@
-"""A search finds the same in an encrypted store as in a plain one, page by page."""
+"""Searches find the same in an encrypted store as in a plain one, page by page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ bounds = st.tuples(st.integers(0, 6), st.none() | st.integers(0, 6))
 
 @settings(max_examples=150, deadline=None)
 @given(said=st.lists(words, max_size=12), needle=words, page=bounds, size=st.integers(1, 5))
-def test_a_search_finds_the_same_whatever_the_pages(said, needle, page, size):
+def test_a_search_finds_the_same_with_any_page_size(said, needle, page, size):
     offset, limit = page
     before = storage.FIRST_PAGE, storage.LARGEST_PAGE
     storage.FIRST_PAGE, storage.LARGEST_PAGE = size, 2 * size

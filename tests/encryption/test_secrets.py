@@ -1,4 +1,4 @@
-"""Nothing of what was saved can be read in a store without a key: not in its tables, files, keys, journals or caches."""
+"""Without a key, no saved content can be read in a store: tables, files, keys, journals, caches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langgraph.types import Command, interrupt
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.openai_agents import ClewSession
-from clew.factory.encrypting import with_encryption
+from clew.factory.encryption import with_encryption
 from clew.storage.cached.tier import HotTier
 from clew.storage.encrypted import encrypted_in
 from clew.storage.memory import MemoryStorage
@@ -49,7 +49,7 @@ def say_everything(memory: clew.BaseCheckpointer, thread: str = "t") -> None:
     )
     memory.put_checkpoint(
         thread,
-        # The long one, which is no prose, becomes a value; the others stay in the body.
+        # The long text becomes a value; the others stay in the body.
         {"secret-key": "secret-state", "deep": [{"down": ["secret-nested"]}], "long": "secret-long" + "ab" * 300},
         messages=[message],
         metadata={"is": "secret-checkpoint-metadata"},
@@ -74,7 +74,7 @@ def found_in(stored: bytes, words: tuple[str, ...] = WORDS) -> list[str]:
 
 
 def test_the_dump_of_a_plain_store_shows_everything(store):
-    """So that what is not found below is not there."""
+    """Proves that the search below would find plain text."""
     memory = store.open()
     say_everything(memory)
     memory.release()
@@ -155,15 +155,15 @@ def test_a_cache_and_the_states_in_it_are_sealed(tmp_path):
     with closing(RedisStore(tmp_path)) as shared:
         cache = f"{shared_redis()}?prefix={shared.prefix}"
         path = tmp_path / "clew.db"
-        with clew.SQLiteCheckpointer(path, encryption=ENCRYPTION, cache=cache, cache_timeout=10) as memory:
+        with clew.SQLiteCheckpointer(path, encryption=ENCRYPTION, cache=cache, cache_timeout=60) as memory:
             say_everything(memory)
             memory.put_state_cache("t", {"is": "secret-volatile"})
             settled_sealed(memory)
-            with clew.SQLiteCheckpointer(path, encryption=ENCRYPTION, cache=cache, cache_timeout=10) as other:
+            with clew.SQLiteCheckpointer(path, encryption=ENCRYPTION, cache=cache, cache_timeout=60) as other:
                 assert other.get_state_cache("t") == {"is": "secret-volatile"}
                 assert other.get_state("t")["secret-key"] == "secret-state"
                 assert status(other).hits == 1
-            with clew.SQLiteCheckpointer(path, encryption=ROTATED, cache=cache, cache_timeout=10) as newer:
+            with clew.SQLiteCheckpointer(path, encryption=ROTATED, cache=cache, cache_timeout=60) as newer:
                 newer.put_state_cache("t", {"is": "of a key that others don't have yet"})
             assert memory.get_state_cache("t") is None
         assert found_in(dump(shared), (*WORDS, "secret-volatile")) == []
@@ -206,7 +206,7 @@ def test_two_histories_are_merged_though_both_stores_are_sealed():
     assert found_in(of_memory(stores.one)) == found_in(of_memory(stores.two)) == []
 
 
-def test_a_store_that_is_encrypted_by_itself_can_be_one_of_two():
+def test_one_of_two_stores_can_be_encrypted_separately():
     stores = Stores()
     own = clew.BaseCheckpointer(with_encryption(stores.primary, ENCRYPTION))
     with clew.DistributedCheckpointer(own, clew.BaseCheckpointer(stores.secondary), encryption=ONLY_NEW) as memory:
@@ -219,7 +219,7 @@ def test_a_store_that_is_encrypted_by_itself_can_be_one_of_two():
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_both_stores_are_sealed_anew(mode):
+def test_both_stores_are_resealed(mode):
     stores = Stores()
     settings: Any = {"replication_mode": mode, "health_check_interval": 0.05}
     with clew.DistributedCheckpointer(*stores.both(), encryption=ENCRYPTION, **settings) as memory:
@@ -258,8 +258,8 @@ def _fault(kind: Kind, down: bool) -> Any:
 
 
 def settled_sealed(memory: clew.BaseCheckpointer) -> None:
-    """Return when what is on its way to the cache is there."""
+    """Wait for the cache's pending writes."""
     (sealing,) = encrypted_in(memory.storage)
     tier = shared_states(sealing.inner)
     assert isinstance(tier, HotTier)
-    memory._runner.run(tier.settle(), "settle")
+    memory.run(tier.settle(), "settle")

@@ -12,13 +12,14 @@ import pytest
 import clew
 from clew.testing.servers import PostgresServer, Proxy, RedisServer
 from tests.drill.rehearsal import Rehearsal
+from tests.rings import rounds
 
-ROUNDS = 200
+ROUNDS = rounds(30, 200)
 KINDS = [
     pytest.param(PostgresServer, id="postgres"),
     pytest.param(lambda: RedisServer({"appendonly": "yes", "appendfsync": "always"}), id="redis"),
 ]
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(params=KINDS)

@@ -1,4 +1,5 @@
-"""Two stores and what tests need to know about them."""
+"""Helpers for replication tests: two stores that can be switched off, and processes that use
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from clew.model.commit import Applied, Commit
 from clew.model.records import Range, ThreadRecord, ValueRow
 from clew.model.status import Status
 from clew.storage.memory import MemoryStorage
-from clew.storage.protocol import RESERVED, Storage
+from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage
 from clew.storage.replicated.failover import State
 from clew.testing import FaultyStorage
@@ -26,7 +27,7 @@ from clew.testing.faults import Plan
 
 @dataclass(frozen=True)
 class Opaque:
-    """What `clew.codec.rebase` gives, for bodies that are no codec's."""
+    """The result of `clew.codec.rebase`, for bodies that the codec did not make."""
 
     body: bytes
     covers: tuple[Range, ...]
@@ -34,7 +35,7 @@ class Opaque:
 
 
 def rebase_opaque(body: bytes, rows: Sequence[ValueRow], known: Mapping[bytes, int], first: int) -> Opaque:
-    """Bodies of the contract's tests refer to nothing: their values come along, under new numbers."""
+    """Give the values new numbers. The bodies of the contract's tests refer to none of them."""
     digests = b"".join(row.digests for row in rows)
     lacking = [digests[at : at + 16] for at in range(0, len(digests), 16) if digests[at : at + 16] not in known]
     row = ValueRow(first=first, count=len(lacking), digests=b"".join(lacking), data=b"moved") if lacking else None
@@ -47,12 +48,12 @@ def replicated(primary: Storage, secondary: Storage, **settings: Any) -> Replica
 
 
 def real(primary: Storage, secondary: Storage, **settings: Any) -> ReplicatedStorage:
-    """With the codec that states are encoded with."""
+    """Return a replicated storage with the real codec."""
     return replicated(primary, secondary, rebase=rebase, **settings)
 
 
-def wait_until(done: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait for what goes on in the background."""
+def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until the background has done something."""
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline
@@ -60,14 +61,14 @@ def wait_until(done: Callable[[], bool], seconds: float = 10.0) -> None:
 
 
 def contents(store: DrivenStorage) -> dict[str, Any]:
-    """All that is in a store, but for what copies may have otherwise: sequence numbers, sizes, where forks came from."""
+    """Return the content of a store, without what may differ in a copy: sequence numbers, sizes,
+    origins of forks."""
 
     def plain(thread: ThreadRecord) -> ThreadRecord:
         head = replace(thread.head, sequence=0) if thread.head else None
         return replace(thread, size=0, forked_from=None, head=head)
 
-    threads = [thread for thread in store.threads() if thread.thread_id != RESERVED]
-    found: dict[str, Any] = {thread.thread_id: plain(thread) for thread in threads}
+    found: dict[str, Any] = {thread.thread_id: plain(thread) for thread in store.threads()}
     for name in list(found):
         page = store.page(name, namespace=None, detail="state")
         found[f"basis of {name}"] = page.basis
@@ -83,7 +84,7 @@ def contents(store: DrivenStorage) -> dict[str, Any]:
 
 
 def assert_same(one: DrivenStorage, other: DrivenStorage) -> None:
-    """Both stores hold the same threads with the same content."""
+    """Check that both stores have the same threads with the same content."""
     here, there = contents(one), contents(other)
     assert here.keys() == there.keys()
     for name, value in here.items():
@@ -104,13 +105,13 @@ class Pair:
         return lambda kind: ("before apply" if kind == "apply" else "before read") if side in self.down else None
 
     def process(self, **settings: Any) -> Process:
-        """One more process that uses both stores."""
+        """Return another process that uses both stores."""
         made = Process(self, **self.settings | settings)
         self.processes.append(made)
         return made
 
     def settle(self, process: Process) -> None:
-        """Let the process take over what waits, until the primary serves and nothing is left."""
+        """Let the process ship entries until the primary serves and both journals are empty."""
         process.until(lambda: not self.primary.journal_count() and not self.secondary.journal_count())
 
     def close(self) -> None:
@@ -128,7 +129,7 @@ class Pair:
 
 
 class Process(InlineStorage):
-    """A process of its own, as far as replication can tell."""
+    """A storage that counts as a separate process for replication."""
 
     def __init__(self, pair: Pair, **settings: Any) -> None:
         super().__init__(
@@ -146,7 +147,7 @@ class Process(InlineStorage):
 
     @property
     def state(self) -> State:
-        return self.replicated._steering.state
+        return self.replicated._coordinator.state
 
     def has_its_primary_back(self) -> bool:
         roles = self.state.roles
@@ -155,16 +156,16 @@ class Process(InlineStorage):
     def status(self) -> Status:
         return self.run(self.replicated.status(Status(primary_healthy=True)))
 
-    def until(self, done: Callable[[], bool], *, seconds: float = 10) -> None:
-        """Let the background work until `done`; it does so by itself, this only waits for it."""
+    def until(self, done: Callable[[], bool], *, seconds: float = 60) -> None:
+        """Do background rounds until `done`, in addition to the process's own worker."""
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, f"still not: {self.state}"
-            self.run(self.replicated._upkeep.round())
+            self.run(self.replicated._monitor.round())
             time.sleep(0.005)
 
     def retry(self, made: Commit) -> Applied:
-        """Apply `made` as a checkpointer would: again, as long as it may help."""
+        """Apply `made` with retries, like a checkpointer."""
         for _ in range(200):
             try:
                 return self.apply(made)

@@ -1,4 +1,4 @@
-"""Two stores keep the contract like one, of whatever kinds they are, also while each of them fails now and then."""
+"""Two replicated stores of any kind keep the contract, even while each of them sometimes fails."""
 
 from __future__ import annotations
 
@@ -26,22 +26,25 @@ class TestTwoMemoryStorages(StorageContract):
 
 
 class TestTwoStoragesThatFail(StorageContract):
-    """Each fails now and then, and what came of it is not told; whoever calls tries again."""
+    """Each store fails at random without an answer, and the caller retries."""
 
+    kind = "retried"
     paths = ("cold", "retried")
 
     answers_get_lost = True
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        # Not often enough for two in a row to be taken for a store that is lost: that is what other tests are for.
+        # Rare enough that a store is never taken for lost: other tests cover that.
         primary = RetryingStorage(FaultyStorage(MemoryStorage(), at_random(seed=7, rate=0.2)), attempts=3)
         secondary = RetryingStorage(FaultyStorage(MemoryStorage(), at_random(seed=8, rate=0.2)), attempts=3)
         made = replicated(primary, secondary, mode="sync", auto_failover=False)
-        # As many as go on until the stores are asked again who serves, and some more: a try takes microseconds.
+        # Enough attempts to last until the stores are asked for the roles again: one takes
+        # microseconds.
         return RetryingStorage(made, attempts=1_000_000)
 
 
 class TestSQLiteAndRedis(DurableStorageContract):
+    kind = "replicated"
     paths = ("batched", "retried")
 
     @pytest.fixture(autouse=True)
@@ -52,5 +55,5 @@ class TestSQLiteAndRedis(DurableStorageContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         primary = SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL")
         secondary = RedisStorage(shared_redis(), prefix=str(tmp_path))
-        # A server on a busy machine may take long to say who serves, and in sync mode it has to.
+        # On a busy machine, a server may be slow to confirm the roles, which sync mode needs.
         return replicated(primary, secondary, mode="sync", health_check_interval=20.0)

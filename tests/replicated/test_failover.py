@@ -1,7 +1,8 @@
-"""The decision who serves, on its own: any number of processes, two stores that come and go, and time that passes.
+"""Failover decisions on their own: several processes, two stores that come and go, and passing
+time.
 
-The simulation does what `Steering` and `Upkeep` do with what the machine says, one small step of one process at a time, in any
-order.
+The simulation acts on the decisions as `Coordinator` and `Monitor` do, one small step of one
+process at a time, in any order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ SIDES: tuple[Side, ...] = ("primary", "secondary")
 
 @dataclass
 class World:
-    """Two stores: whether they answer, what they know of the roles, what the secondary has to hand over."""
+    """Two stores: whether they answer, their record of the roles, and the length of the secondary's
+    journal."""
 
     now: float = 0.0
     up: dict[str, bool] = field(default_factory=lambda: {"primary": True, "secondary": True})
@@ -62,7 +64,7 @@ class World:
         return self.roles[side] if self.up[side] else SILENT
 
     def write(self, side: Side, roles: Roles) -> bool:
-        """Compare and set, as `write_roles` does it."""
+        """Compare and swap, like `Coordinator.change`."""
         known = self.roles[side]
         if known is not None and not roles.follows(known):
             return False
@@ -100,7 +102,7 @@ class Process:
             self.tell(Beaten())
 
     def operate(self) -> Side | None:
-        """One operation: which store served it, if one did."""
+        """Do one operation. Returns the store that served it, if any."""
         for _ in range(20):
             match next_step(self.state, self.world.now, self.rules):
                 case Use(side=side):
@@ -117,7 +119,7 @@ class Process:
         raise AssertionError("an operation went round and round")
 
     def check(self) -> None:
-        """One health check."""
+        """Do one health check."""
         self.ask()
         world = self.world
         if self.hears("secondary"):
@@ -130,7 +132,8 @@ class Process:
                     self.ask()
                 case Change() as duty:
                     if duty.roles.closing and self.state.roles and duty.roles.term > self.state.roles.term:
-                        # Never before the delay, and never before it has caught up.
+                        # Failback never begins before the delay, nor before the primary has caught
+                        # up.
                         assert self.state.primary_since is not None
                         assert world.now - self.state.primary_since >= self.rules.delay
                         assert (self.state.backlog or 0) <= NEARLY
@@ -146,7 +149,7 @@ class Process:
 
 
 class Cluster(RuleBasedStateMachine):
-    """Three processes, and whatever can happen to them."""
+    """Three processes, and everything that can happen to them."""
 
     how = SETTINGS
 
@@ -170,8 +173,9 @@ class Cluster(RuleBasedStateMachine):
             self.world.backlog += 1
         told = self.world.roles["secondary"]
         if not process.hears("secondary") and told is not None and told.term > roles.term:
-            # Both stores were lost, one after the other, and the primary came back alone: nobody can tell it that the
-            # secondary has served. What it acknowledges now is merged later. In sync mode this never happens.
+            # Both stores were lost one after the other, and only the primary came back: nothing
+            # shows that the secondary has served. What the primary acknowledges now is merged
+            # later. In sync mode this never happens.
             assert not self.how.strict
             return
         self.served.append((self.world.now, side, roles.term))
@@ -186,7 +190,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(first=st.integers(0, 2), second=st.integers(0, 2))
     def flicker(self, first: int, second: int) -> None:
-        """The primary is lost for one process and back for another."""
+        """The primary is lost for one process, and back for another."""
         self.world.up["primary"] = False
         self.operate(first)
         self.world.up["primary"] = True
@@ -260,14 +264,14 @@ TestStrictCluster.settings = EXAMPLES
 
 
 def ready(rules: Settings = SETTINGS) -> Process:
-    """A process whose primary serves, and whose secondary knows it."""
+    """Return a process whose primary serves, with roles in both stores."""
     process = Process(World(), rules)
     process.check()
     assert process.operate() == "primary"
     return process
 
 
-def test_the_secondary_takes_over_after_the_others_cannot_act_on_the_old_roles_any_more():
+def test_the_secondary_takes_over_when_nobody_can_use_the_old_roles_any_more():
     process = ready()
     process.world.up["primary"] = False
     assert process.operate() is None
@@ -283,7 +287,7 @@ def test_the_secondary_is_told_that_it_may_take_over_before_anything_is_acknowle
     assert next_step(known, 0.1, SETTINGS) == Change("secondary", roles)
     told = after(known, Changed("secondary", roles), 0.1, SETTINGS)
     assert next_step(told, 0.1, SETTINGS) == Use("primary", 1)
-    # One that does not answer keeps nobody waiting.
+    # A secondary that does not answer delays nobody.
     silent = after(known, Missed("secondary"), 0.1, SETTINGS)
     assert next_step(silent, 0.1, SETTINGS) == Use("primary", 1)
 
@@ -300,7 +304,7 @@ def test_without_auto_failover_nothing_is_changed():
     assert process.operate() == "primary"
 
 
-def test_operations_try_so_many_times_and_health_checks_go_on():
+def test_operations_stop_after_max_attempts_and_health_checks_continue():
     process = ready()
     world = process.world
     world.up["primary"] = False
@@ -310,7 +314,7 @@ def test_operations_try_so_many_times_and_health_checks_go_on():
         process.operate()
         world.now += 0.1
     assert process.tried == SETTINGS.max_attempts
-    # Told apart from a store that is down: it answers, but can't be written to.
+    # Here the secondary is not down: it answers, but can't be written to.
     process.tell(Heard(primary=SILENT, secondary=world.roles["secondary"], asked=world.now))
     assert isinstance(next_step(process.state, world.now, SETTINGS), Fail)
     assert isinstance(next_duty(process.state, world.now, SETTINGS), Change)
@@ -321,14 +325,14 @@ def test_operations_try_so_many_times_and_health_checks_go_on():
     assert process.operate() == "secondary"
 
 
-def test_what_was_read_of_the_roles_is_acted_on_for_the_interval_only():
+def test_roles_are_used_for_the_interval_only():
     process = ready()
     assert is_fresh(process.state, process.world.now + 0.99, SETTINGS)
     assert not is_fresh(process.state, process.world.now + 1.0, SETTINGS)
     assert isinstance(next_step(process.state, process.world.now + 1.0, SETTINGS), Ask)
 
 
-def test_a_process_that_slept_finds_the_new_roles_before_it_acts():
+def test_a_process_that_slept_reads_the_new_roles_before_it_serves():
     sleeper = ready()
     other = Process(sleeper.world)
     other.check()
@@ -353,7 +357,7 @@ def test_only_the_primary_answers_and_says_that_the_secondary_serves():
 
 
 def test_in_sync_mode_the_primary_serves_only_while_the_secondary_confirms_it():
-    """Found by the drill on a busy machine: a read that lacked what had been acknowledged by the secondary."""
+    """Found by the drill on a busy machine: a read lacked what the secondary had acknowledged."""
     process = ready(replace(SETTINGS, strict=True))
     process.world.up["secondary"] = False
     assert process.operate() == "primary"
@@ -367,13 +371,13 @@ def test_in_sync_mode_the_primary_serves_only_while_the_secondary_confirms_it():
     assert process.operate() == "primary"
 
 
-def test_in_async_mode_a_process_that_never_heard_the_secondary_waits_before_it_serves_alone():
+def test_in_async_mode_a_process_that_never_reached_the_secondary_waits_before_it_serves():
     world = ready().world
     world.up["secondary"] = False
     process = Process(world)
     assert process.operate() is None
     assert isinstance(next_step(process.state, world.now, SETTINGS), Wait)
-    # Meanwhile, others may tell the primary that the secondary has taken over.
+    # In the meantime, others may write to the primary that the secondary has taken over.
     told = Roles(term=2, active="secondary")
     world.roles["primary"], before = told, world.roles["primary"]
     world.now += SETTINGS.settle
@@ -385,7 +389,7 @@ def test_in_async_mode_a_process_that_never_heard_the_secondary_waits_before_it_
     assert alone.operate() == "primary"
 
 
-def test_a_process_that_has_heard_the_secondary_before_goes_on_with_the_primary_at_once():
+def test_a_process_that_has_reached_the_secondary_before_uses_the_primary_at_once():
     process = ready()
     process.world.up["secondary"] = False
     process.world.now += 100
@@ -393,7 +397,7 @@ def test_a_process_that_has_heard_the_secondary_before_goes_on_with_the_primary_
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_a_process_that_begins_waits_unless_the_change_is_said_to_be_settled(settled):
+def test_a_new_process_waits_unless_the_roles_are_settled(settled):
     roles = Roles(term=2, active="secondary", settled=settled)
     world = World()
     world.roles = {"primary": roles, "secondary": roles}
@@ -420,7 +424,7 @@ def test_a_failback_that_loses_the_primary_gives_the_secondary_its_role_back():
     assert process.operate() == "secondary"
 
 
-def test_whoever_finds_a_failback_that_nobody_ends_goes_on_with_it():
+def test_an_abandoned_failback_is_finished_by_another_process():
     world = World()
     world.roles = {
         "primary": Roles(term=2, active="secondary"),
@@ -469,7 +473,7 @@ events: st.SearchStrategy[Any] = st.one_of(
 
 
 @given(st.lists(events, max_size=12), st.floats(0, 100))
-def test_whatever_was_heard_there_is_an_answer_and_terms_only_grow(heard, now):
+def test_every_sequence_of_events_has_a_decision_and_terms_only_grow(heard, now):
     state = State()
     for event in heard:
         before = state.roles
@@ -484,5 +488,5 @@ def test_whatever_was_heard_there_is_an_answer_and_terms_only_grow(heard, now):
         for change in (step, duty):
             if isinstance(change, Change) and state.roles is not None:
                 assert change.roles.term >= state.roles.term
-                # New terms are made in the secondary only: so there is one of each.
+                # New terms are made in the secondary only, so each term has one record.
                 assert change.side == "secondary" or change.roles.term == state.roles.term

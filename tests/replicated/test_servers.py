@@ -21,7 +21,7 @@ def servers():
 
 
 class Writers:
-    """Tasks that append to threads, and remember what was acknowledged."""
+    """Tasks that append to threads and record what was acknowledged."""
 
     def __init__(self, memory: clew.BaseCheckpointer) -> None:
         self.memory = memory
@@ -37,7 +37,7 @@ class Writers:
             try:
                 await self.memory.aput_checkpoint(thread_id, {"last": number}, messages=[message])
             except clew.ThreadDeletedError:
-                # The thread had not reached the other store: it begins anew there.
+                # The thread had not reached the other store: create it there.
                 await self.memory.aget_state(thread_id)
                 continue
             said.append(text)
@@ -115,7 +115,8 @@ def lose(postgres, proxy, way):
         case "killed":
             postgres.kill()
         case "hanging":
-            # Longer than a ping is waited for; what is held back has to end with the test.
+            # Longer than the timeout of a ping, but delayed answers must arrive before the test
+            # ends.
             proxy.delay(4)
         case "cut off":
             proxy.refuse()

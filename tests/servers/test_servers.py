@@ -21,7 +21,7 @@ from clew.testing.servers.redis import once, wait_until
 
 
 async def asked(url: str, question: str) -> Any:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await asyncpg.connect(url, timeout=60)
     try:
         return await connection.fetchval(question)
     finally:
@@ -83,7 +83,7 @@ def test_a_paused_server_does_not_answer_until_it_is_resumed() -> None:
 
 def test_a_paused_postgresql_server_does_not_answer_on_open_connections_either() -> None:
     async def ask(server: PostgresServer) -> None:
-        connection = await asyncpg.connect(server.url, timeout=10)
+        connection = await asyncpg.connect(server.url, timeout=60)
         server.pause()
         question = asyncio.ensure_future(connection.fetchval("SELECT 1"))
         assert (await asyncio.wait([question], timeout=0.3))[1]
@@ -147,7 +147,7 @@ class TestProxy:
 
     @pytest.fixture
     def client(self, proxy):
-        with once(proxy.port, socket_timeout=5) as client:
+        with once(proxy.port, socket_timeout=60) as client:
             yield client
 
     def test_it_passes_everything_on(self, client) -> None:
@@ -156,7 +156,7 @@ class TestProxy:
 
     def test_a_cut_ends_all_connections_but_not_those_to_come(self, client, proxy) -> None:
         assert client.ping()
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as other:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as other:
             other.sendall(b"PING\r\n")
             assert other.recv(100) == b"+PONG\r\n"
             proxy.cut()

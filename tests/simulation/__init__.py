@@ -1,1 +1,2 @@
-"""The simulator: that it finds what is wrong, goes the same way twice, and finds nothing in the code as it is."""
+"""Tests of the simulator: it finds planted faults, is deterministic, and finds nothing in the real
+code."""

@@ -1,4 +1,4 @@
-"""Faults that are planted into stores and replication: the simulator must find each of them."""
+"""Planted faults in stores and replication, which the simulator must find."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import math
 from msgspec.structs import replace
 
 from clew.storage.memory import MemoryStorage
+from clew.storage.replicated.coordinator import Coordinator
 from clew.storage.replicated.failover import SILENT
-from clew.storage.replicated.steering import Steering
 from clew.testing.simulation import simulate
 
 
 class WithoutReceipts(MemoryStorage):
-    """Does not take over the receipts that a copy of a thread brings, so that a retry is applied to the copy again."""
+    """Ignores the receipts of a copied thread, so that a retry is applied to the copy again."""
 
     def _apply(self, commit):
         return super()._apply(replace(commit, receipts=()))
 
 
 class WithoutFence(MemoryStorage):
-    """Takes commits of whoever had the turn once."""
+    """Accepts commits of former lease holders."""
 
     def _apply(self, commit):
         return super()._apply(replace(commit, fence=None))
 
 
 class DroppingEntries(MemoryStorage):
-    """Leaves every so-manieth commit out of its journal."""
+    """Omits every 15th commit from its journal."""
 
     OFTEN = 15
 
@@ -35,14 +35,14 @@ class DroppingEntries(MemoryStorage):
         super().__init__()
         self._count = 0
 
-    def _note(self, commit, found, left):
+    def _add_journal_entry(self, commit, found, left):
         self._count += commit.journal is not None
         if commit.journal is None or self._count % self.OFTEN:
-            super()._note(commit, found, left)
+            super()._add_journal_entry(commit, found, left)
 
 
-class Credulous(Steering):
-    """Takes for the roles what it read of them some seconds ago."""
+class Credulous(Coordinator):
+    """Uses roles that it read some seconds ago."""
 
     OLD = 6.0
 
@@ -57,10 +57,6 @@ class Credulous(Steering):
         return roles
 
 
-def first_finding(scenario, seeds):
-    """The first seed that finds something, with its findings."""
-    for seed in seeds:
-        outcome = simulate(scenario, seed)
-        if not outcome.holds:
-            return seed, outcome.findings
-    return None
+def seed_that_finds(kinds, scenario, seeds):
+    """Return the first seed that finds a fault of one of these kinds."""
+    return next((seed for seed in seeds if kinds & simulate(scenario, seed).findings.counts.keys()), None)

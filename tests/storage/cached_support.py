@@ -1,4 +1,4 @@
-"""What the tests of the hot tier share."""
+"""Helpers for the tests of the hot tier."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 class Watched(StorageWrapper):
-    """A storage that notes what it is asked, and lets a test do something first."""
+    """A storage that records calls, and lets a test act before them."""
 
     def __init__(self, inner: MemoryStorage) -> None:
         super().__init__(inner)
@@ -59,7 +59,7 @@ class Watched(StorageWrapper):
 
 
 class Away(StorageWrapper):
-    """A hot storage that can be made to fail, and notes what it was asked meanwhile."""
+    """A hot storage that can be made to fail, and records the calls meanwhile."""
 
     def __init__(self, inner: MemoryStorage) -> None:
         super().__init__(inner)
@@ -74,7 +74,7 @@ class Away(StorageWrapper):
 
 
 class Slow(StorageWrapper):
-    """A hot storage on the network, which answers when it is let."""
+    """A hot storage on the network, which answers when a test lets it."""
 
     def __init__(self, inner: MemoryStorage) -> None:
         super().__init__(inner)
@@ -92,7 +92,7 @@ class Slow(StorageWrapper):
 
 
 class Both:
-    """A cold and a hot storage in memory, and what is around them."""
+    """A cold and a hot storage in memory, and the cached storage over them."""
 
     def __init__(self, hot: Any = None, **options: Any) -> None:
         self.cold = Watched(MemoryStorage())
@@ -101,7 +101,7 @@ class Both:
         self.storage = self.opened(**options)
 
     def opened(self, **options: Any) -> CachedStorage:
-        """Another storage over the same two, as another process has it."""
+        """Return another cached storage over the same two, as in another process."""
         return CachedStorage(self.cold, self.hot, **options)
 
     async def state(self, storage: CachedStorage | None = None, **query: Any) -> CheckpointPage:
@@ -134,7 +134,7 @@ async def put(storage: CachedStorage, *commits: Commit) -> list[Applied]:
 
 
 def turns(count: int, *, first: int = 0, thread_id: str = "t", size: int = 1) -> list[Commit]:
-    """Commits of one row each, and of a checkpoint that needs all of them."""
+    """Return commits of one row each, and of a checkpoint that needs all of them."""
     return [
         commit(
             thread_id,

@@ -1,4 +1,4 @@
-"""What the tests of the Redis storage share."""
+"""Helpers for the tests of the Redis storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 @contextmanager
 def opened(url: str, **options: Any) -> Iterator[DrivenStorage]:
-    """A storage driven from plain code, closed in the end."""
+    """Open a storage that sync code can drive, and close it at the end."""
     driven = DrivenStorage(lambda: RedisStorage(url, **options))
     try:
         yield driven
@@ -25,8 +25,8 @@ def opened(url: str, **options: Any) -> Iterator[DrivenStorage]:
         driven.close()
 
 
-async def persistent(call: Callable[[], Awaitable[R]], *, seconds: float = 30) -> R:
-    """The result of `call`, tried again while the storage says that it may pass."""
+async def persistent(call: Callable[[], Awaitable[R]], *, seconds: float = 120) -> R:
+    """Return the result of `call`. Transient errors are retried."""
     until = asyncio.get_running_loop().time() + seconds
     while True:
         try:
@@ -37,8 +37,8 @@ async def persistent(call: Callable[[], Awaitable[R]], *, seconds: float = 30) -
             await asyncio.sleep(0.02)
 
 
-async def saved(storage: RedisStorage, commit: Commit, *, seconds: float = 30) -> Applied:
-    """The outcome of `commit`, sent again until it is known."""
+async def saved(storage: RedisStorage, commit: Commit, *, seconds: float = 120) -> Applied:
+    """Return the outcome of `commit`. Transient errors are retried."""
 
     async def once() -> Applied:
         (outcome,) = await storage.apply([commit])

@@ -1,4 +1,4 @@
-"""The hot tier: what is read from it, what is kept in it, and for how long."""
+"""The hot tier: reads, cached rows, eviction."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clew.model.commit import Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery, ValuePage, ValueQuery
 from clew.storage.cached import entries
-from clew.storage.cached.covering import HeldRow, largest, missing, overlapping
+from clew.storage.cached.coverage import HeldRow, largest, missing, overlapping
 from clew.testing import FakeClock
 from clew.testing.build import checkpoint, commit, deletion, fork_of, row
 from tests.storage.cached_support import Both, in_loop, put, ranges, turns
 
-# What is read from where
+# Reads
 
 
 @in_loop
-async def test_what_was_written_is_read_from_the_hot_tier():
+async def test_written_rows_are_read_from_the_hot_tier():
     both = Both()
     await put(both.storage, *turns(3))
     other = both.opened()
@@ -32,7 +32,7 @@ async def test_what_was_written_is_read_from_the_hot_tier():
 
 
 @in_loop
-async def test_what_the_hot_tier_lacks_is_read_from_the_cold_one_and_put_there():
+async def test_rows_that_the_hot_tier_lacks_are_read_from_the_cold_one_and_cached():
     both = Both()
     await both.cold.apply(turns(3))
     for _ in range(2):
@@ -43,7 +43,7 @@ async def test_what_the_hot_tier_lacks_is_read_from_the_cold_one_and_put_there()
 
 
 @in_loop
-async def test_only_the_missing_ranges_are_asked_for():
+async def test_only_the_missing_ranges_are_read_from_the_cold_storage():
     both = Both()
     await put(both.storage, *turns(2))
     await both.cold.apply(turns(2, first=2))
@@ -60,7 +60,7 @@ async def test_only_the_missing_ranges_are_asked_for():
 
 
 @in_loop
-async def test_a_state_that_the_caller_knows_brings_no_values():
+async def test_a_known_state_loads_no_values():
     both = Both()
     await both.cold.apply(turns(3))
     assert (await both.state(known="c2")).rows == ()
@@ -69,7 +69,7 @@ async def test_a_state_that_the_caller_knows_brings_no_values():
 
 
 @in_loop
-async def test_what_is_gone_through_without_a_limit_is_read_from_the_cold_storage():
+async def test_queries_without_a_limit_read_the_cold_storage():
     both = Both()
     await put(both.storage, *turns(3))
     await both.state(limit=None)
@@ -91,7 +91,7 @@ async def test_merging_by_a_process_without_the_cache_changes_nothing():
     await put(both.storage, *turns(4))
     await both.cold.apply([commit(merge=[row(0, 4, data=b"together")])])
     assert ranges((await both.state()).rows) == [(0, 1), (1, 2), (2, 3), (3, 4)]
-    # What is missing then comes in the rows that there are now.
+    # Missing values then come in the rows that exist now.
     await both.cold.apply(turns(1, first=4))
     await both.kept.apply(
         [
@@ -110,7 +110,7 @@ async def test_rows_merged_through_the_cache_are_read_from_it():
 
 
 @in_loop
-async def test_a_fork_is_read_right_while_both_go_on():
+async def test_a_fork_and_its_source_are_read_correctly_while_both_go_on():
     both = Both()
     await put(both.storage, *turns(2), commit("f", fork=fork_of("t", "c1")))
     await put(both.storage, *turns(1, first=2))
@@ -122,16 +122,16 @@ async def test_a_fork_is_read_right_while_both_go_on():
 
 
 @in_loop
-async def test_a_thread_begun_anew_has_nothing_of_the_old_one():
+async def test_a_thread_that_is_created_again_has_no_rows_of_the_old_one():
     both = Both()
     await put(both.storage, *turns(2))
-    # By a process whose hot tier is another: the old rows stay.
+    # By a process with another hot tier, so the old rows stay here.
     await both.cold.apply([deletion(), commit(values=row(0, data=b"new"), checkpoint=checkpoint("n", covers=[(0, 1)]))])
     assert [each.data for each in (await both.state()).rows] == [b"new"]
 
 
 @in_loop
-async def test_values_that_are_taken_out_between_two_reads_are_not_half_there():
+async def test_values_that_are_removed_between_two_reads_make_a_whole_read():
     both = Both()
     await both.cold.apply(turns(3))
 
@@ -152,11 +152,11 @@ async def test_values_that_are_taken_out_between_two_reads_are_not_half_there():
 
 
 @in_loop
-async def test_a_row_of_a_later_epoch_is_not_taken_for_an_earlier_checkpoint():
+async def test_a_row_of_a_later_epoch_is_not_used_for_an_earlier_checkpoint():
     both = Both()
     await put(both.storage, *turns(2, size=2))
     before = await both.state()
-    # Another process takes out what is needed here, and has cached what is left of the row.
+    # Another process removes a value that is needed here, and caches the rest of its row.
     hollow = row(0, 2, data=b"hollow")
     await both.cold.apply(
         [commit(remove=Removal(checkpoints=(("", "c0"), ("", "c1")), values=((0, 1),)), merge=[hollow])]
@@ -175,11 +175,11 @@ async def test_a_row_of_a_later_epoch_is_not_taken_for_an_earlier_checkpoint():
     assert [each.row for each in found.rows] == [hollow]
 
 
-# What is kept, and what that costs
+# Cached rows and their cost
 
 
 @in_loop
-async def test_a_commit_costs_what_it_brings_and_not_what_the_thread_has():
+async def test_the_cost_of_a_commit_does_not_depend_on_the_size_of_the_thread():
     both = Both()
     made = [
         commit(
@@ -196,7 +196,7 @@ async def test_a_commit_costs_what_it_brings_and_not_what_the_thread_has():
 
 
 @in_loop
-async def test_readers_put_small_entries_together_and_take_out_what_merging_made_superfluous():
+async def test_readers_merge_small_entries_and_remove_superfluous_ones():
     both = Both()
     await put(both.storage, *turns(100))
     assert len(await both.entries()) == 100
@@ -210,7 +210,7 @@ async def test_readers_put_small_entries_together_and_take_out_what_merging_made
 
 
 @in_loop
-async def test_a_large_entry_is_left_alone():
+async def test_a_large_entry_is_not_rewritten():
     both = Both()
     large = commit(values=row(0, data=bytes(100_000)), checkpoint=checkpoint("c", covers=[(0, 1)]))
     await put(both.storage, large, *turns(50, first=1))
@@ -244,7 +244,7 @@ async def test_a_state_in_too_many_blocks_is_read_from_the_cold_storage():
 
 
 @in_loop
-async def test_removing_a_thread_its_state_or_values_takes_it_out_of_the_hot_tier():
+async def test_removing_a_thread_its_state_or_values_drops_it_from_the_hot_tier():
     for removal in (Removal(thread=True), Removal(state=True), Removal(values=((0, 1),))):
         both = Both()
         await put(both.storage, *turns(2))
@@ -257,7 +257,7 @@ async def test_removing_a_thread_its_state_or_values_takes_it_out_of_the_hot_tie
 
 
 @in_loop
-async def test_what_comes_with_a_removal_is_kept():
+async def test_rows_in_the_same_commit_as_a_removal_are_cached():
     both = Both()
     await put(both.storage, *turns(2))
     again = commit(remove=Removal(state=True), values=row(2), checkpoint=checkpoint("n", covers=[(2, 3)]))
@@ -267,7 +267,7 @@ async def test_what_comes_with_a_removal_is_kept():
 
 
 @in_loop
-async def test_a_commit_that_is_refused_reaches_the_hot_tier_not_at_all():
+async def test_a_refused_commit_does_not_reach_the_hot_tier():
     both = Both()
     await put(both.storage, *turns(1))
     (refused,) = await both.storage.apply([commit(values=row(7))])
@@ -276,7 +276,7 @@ async def test_a_commit_that_is_refused_reaches_the_hot_tier_not_at_all():
 
 
 @in_loop
-async def test_damaged_rows_of_the_cold_storage_are_not_kept():
+async def test_damaged_rows_of_the_cold_storage_are_not_cached():
     both = Both()
     both.storage = both.opened(intact=lambda data: data != b"turn 1")
     await both.cold.apply(turns(3))
@@ -286,7 +286,7 @@ async def test_damaged_rows_of_the_cold_storage_are_not_kept():
 
 
 @in_loop
-async def test_at_most_so_many_threads_are_kept_and_the_least_recently_used_go():
+async def test_the_least_recently_used_threads_are_evicted():
     clock = FakeClock()
     both = Both(max_threads=3, touch_every=1, clock=clock)
     for number in range(5):
@@ -299,7 +299,7 @@ async def test_at_most_so_many_threads_are_kept_and_the_least_recently_used_go()
 
 
 @in_loop
-async def test_many_threads_are_looked_through_only_now_and_then():
+async def test_sweeps_are_rare():
     both = Both(max_threads=160)
     listed = 0
     threads = both.kept.threads
@@ -317,7 +317,7 @@ async def test_many_threads_are_looked_through_only_now_and_then():
 
 
 @in_loop
-async def test_threads_that_are_not_used_for_long_are_taken_out():
+async def test_threads_that_were_not_used_for_the_ttl_are_evicted():
     clock = FakeClock()
     both = Both(ttl=160, touch_every=20, clock=clock)
     await put(both.storage, *turns(1), *turns(1, thread_id="other"))
@@ -328,7 +328,7 @@ async def test_threads_that_are_not_used_for_long_are_taken_out():
     assert (await both.status()).evicted == 1
 
 
-# Which rows
+# Coverage
 
 
 def held(*spans: tuple[int, int]) -> list[HeldRow]:
@@ -346,7 +346,7 @@ def held(*spans: tuple[int, int]) -> list[HeldRow]:
         ([(0, 2), (1, 3)], None),
     ],
 )
-def test_the_largest_rows_are_taken(spans, chosen):
+def test_the_largest_rows_are_chosen(spans, chosen):
     found = largest(held(*spans))
     assert (None if found is None else ranges([each.row for each in found])) == chosen
 
@@ -362,7 +362,7 @@ def test_the_largest_rows_are_taken(spans, chosen):
         ([(5, 6), (20, 30)], [(0, 5), (6, 20)], [], [(0, 5), (6, 20)]),
     ],
 )
-def test_what_rows_hold_and_lack_of_ranges(spans, asked, needed, lacking):
+def test_overlapping_rows_and_missing_ranges(spans, asked, needed, lacking):
     rows = [each.row for each in held(*spans)]
     assert ranges(overlapping(rows, asked)) == needed
     assert missing(rows, asked) == lacking

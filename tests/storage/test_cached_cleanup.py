@@ -1,4 +1,4 @@
-"""What a cleanup took out of the store is stored anew when it comes back, whatever a cache still has of it."""
+"""Values that a cleanup removed are stored again when they come back, though a cache has them."""
 
 from __future__ import annotations
 

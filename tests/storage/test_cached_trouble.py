@@ -1,4 +1,4 @@
-"""The hot tier in trouble: damaged, crowded, slow, away. Reads and writes go on as if it were not there."""
+"""Faults of the hot tier: damaged, full, slow or down. Reads and writes go on without it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
 from clew.model.records import CheckpointRecord, ValueRow
-from clew.storage.cached import background, entries
-from clew.storage.locking import LockingStorage
+from clew.storage.cached import entries, write_queue
+from clew.storage.locked import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
 from clew.storage.wrapper import StorageWrapper, shared_states
@@ -23,7 +23,7 @@ from clew.testing import FakeClock
 from clew.testing.build import checkpoint, commit, deletion, row
 from tests.storage.cached_support import Away, Both, Slow, in_loop, put, turns
 
-# What others may have put there
+# Damaged and forged entries
 
 
 def flipped(record: CheckpointRecord) -> bytes:
@@ -40,7 +40,7 @@ DAMAGE: dict[str, Callable[[CheckpointRecord], bytes]] = {
 
 
 async def replaced(both: Both, record: CheckpointRecord, body: bytes, *, namespace: str | None = None) -> None:
-    """Put `body` in the place of an entry's."""
+    """Replace the body of an entry."""
     new = checkpoint(record.checkpoint_id, namespace=namespace or record.namespace, parent=None, body=body)
     (outcome,) = await both.kept.apply([commit(user=ANY_USER, checkpoint=new)])
     assert isinstance(outcome, Applied)
@@ -48,7 +48,7 @@ async def replaced(both: Both, record: CheckpointRecord, body: bytes, *, namespa
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @in_loop
-async def test_damaged_entries_are_not_believed_and_taken_out(damage: str):
+async def test_damaged_entries_are_ignored_and_removed(damage: str):
     both = Both()
     await put(both.storage, *turns(3))
     record = (await both.entries())[0]
@@ -65,7 +65,7 @@ async def test_damaged_entries_are_not_believed_and_taken_out(damage: str):
 
 
 @in_loop
-async def test_an_entry_in_another_place_is_not_believed():
+async def test_a_misplaced_entry_is_ignored():
     both = Both()
     await put(both.storage, *turns(2), *turns(2, thread_id="u"))
     query = CheckpointQuery(thread_id="u", user=ANY_USER, namespace=None, limit=None, detail="body")
@@ -73,7 +73,7 @@ async def test_an_entry_in_another_place_is_not_believed():
     mine = (await both.entries())[0]
     await replaced(both, mine, theirs.body)
     assert await both.state() == await both.truth()
-    # The same thread's, of another incarnation.
+    # Of the same thread, in another incarnation.
     await put(both.storage, deletion(), *turns(2))
     (now, *_) = await both.entries()
     await replaced(both, now, mine.body)
@@ -86,7 +86,7 @@ async def test_an_entry_in_another_place_is_not_believed():
     ids=["digests", "count", "number"],
 )
 @in_loop
-async def test_rows_that_can_not_be_are_not_believed(wrong: ValueRow):
+async def test_impossible_rows_are_ignored(wrong: ValueRow):
     both = Both()
     await put(both.storage, *turns(3))
     basis = (await both.truth()).basis
@@ -98,7 +98,7 @@ async def test_rows_that_can_not_be_are_not_believed(wrong: ValueRow):
 
 
 @in_loop
-async def test_rows_that_cross_each_other_make_all_of_it_come_from_the_cold_storage():
+async def test_rows_that_overlap_partly_are_read_from_the_cold_storage():
     both = Both()
     await put(both.storage, *turns(4))
     basis = (await both.truth()).basis
@@ -111,7 +111,7 @@ async def test_rows_that_cross_each_other_make_all_of_it_come_from_the_cold_stor
 
 @pytest.mark.parametrize("merged", [False, True])
 @in_loop
-async def test_a_cold_storage_that_was_set_back_and_went_on_otherwise_is_believed(merged: bool):
+async def test_a_cold_storage_that_was_restored_and_continued_differently_is_authoritative(merged: bool):
     both = Both()
     await put(both.storage, *turns(4))
     await both.state()
@@ -127,13 +127,13 @@ async def test_a_cold_storage_that_was_set_back_and_went_on_otherwise_is_believe
         await put(both.storage, commit(merge=[whole]))
     assert await both.state() == await both.truth()
     assert (await both.status()).errors == 1
-    # And what was lost is not there any more.
+    # The values that the restore lost are gone here too.
     assert await both.entries() == ()
     assert await both.state() == await both.truth()
 
 
 @in_loop
-async def test_an_entry_of_a_later_version_is_left_unread(monkeypatch: pytest.MonkeyPatch):
+async def test_an_entry_of_a_later_version_is_ignored(monkeypatch: pytest.MonkeyPatch):
     both = Both()
     monkeypatch.setattr(entries, "_VERSION", 2)
     await put(both.storage, *turns(2))
@@ -142,7 +142,7 @@ async def test_an_entry_of_a_later_version_is_left_unread(monkeypatch: pytest.Mo
     assert both.cold.asked == ["body", "values"]
 
 
-# While it is away
+# While it is down
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -150,7 +150,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @in_loop
-async def test_a_hot_tier_that_fails_is_left_alone_for_a_growing_while_with_one_warning(caplog):
+async def test_a_failing_hot_tier_is_suspended_for_a_growing_time_with_one_warning(caplog):
     clock = FakeClock()
     both = Both(Away, clock=clock)
     caplog.set_level(logging.INFO, "clew")
@@ -185,26 +185,26 @@ async def test_a_hot_tier_that_fails_is_left_alone_for_a_growing_while_with_one_
 
 
 @in_loop
-async def test_a_hot_tier_that_answers_and_takes_no_writes_is_warned_of_once(caplog):
+async def test_a_hot_tier_that_answers_but_refuses_writes_is_warned_of_once(caplog):
     clock = FakeClock()
     both = Both(Full, clock=clock)
     for number in range(400):
         await put(both.storage, *turns(1, first=number))
         clock.advance(0.5)
     assert len(warnings(caplog)) == 1
-    # Half a minute apart in the end: what grows is the pause between its failures.
+    # Half a minute apart in the end: the pause between its failures grows.
     assert (await both.status()).errors < 20
 
 
 class Full(StorageWrapper):
-    """A hot storage without room."""
+    """A hot storage that is full."""
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         return [StorageError("no room") for _ in commits]
 
 
 @in_loop
-async def test_what_was_deleted_while_it_was_away_is_taken_out_when_it_is_back():
+async def test_threads_that_were_deleted_while_it_was_down_are_dropped_when_it_is_back():
     clock = FakeClock()
     both = Both(Away, clock=clock)
     await put(both.storage, *turns(1), *turns(1, thread_id="u"), *turns(1, thread_id="v"))
@@ -232,7 +232,7 @@ async def test_a_hot_tier_that_does_not_answer_is_not_waited_for():
 
 
 @in_loop
-async def test_nobody_waits_for_what_is_written_and_it_can_be_read_meanwhile():
+async def test_nobody_waits_for_pending_writes_and_their_rows_can_be_read():
     both = Both(Slow, timeout=60)
     await put(both.storage, *turns(3))
     await both.hot.waiting.wait()
@@ -247,8 +247,8 @@ async def test_nobody_waits_for_what_is_written_and_it_can_be_read_meanwhile():
 
 
 @in_loop
-async def test_no_more_is_on_its_way_than_is_good(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(background, "MAX_WRITES", 3)
+async def test_pending_writes_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(write_queue, "MAX_WRITES", 3)
     both = Both(Slow, timeout=60)
     await put(both.storage, *turns(5))
     status = await both.status()
@@ -262,7 +262,7 @@ async def test_no_more_is_on_its_way_than_is_good(monkeypatch: pytest.MonkeyPatc
 
 
 @in_loop
-async def test_a_deletion_waits_until_the_hot_tier_knows_of_it():
+async def test_a_deletion_waits_for_the_hot_tier():
     both = Both(Slow, timeout=60)
     await put(both.storage, *turns(3))
     deleting = asyncio.create_task(put(both.storage, deletion()))
@@ -285,7 +285,7 @@ async def test_closing_gives_up_on_a_hot_tier_that_does_not_answer():
     await both.storage.close()
 
 
-def test_an_event_loop_that_ends_takes_its_writes_along():
+def test_pending_writes_end_with_their_event_loop():
     opened: list[Both] = []
 
     async def go() -> None:
@@ -299,7 +299,7 @@ def test_an_event_loop_that_ends_takes_its_writes_along():
     assert both.storage.hot._pending._count == 0
 
 
-def test_the_hot_tier_is_found_inside_other_storages():
+def test_the_hot_tier_is_found_inside_other_wrappers():
     both = Both()
     assert shared_states(LockingStorage(both.storage, timeout=1, expiry=1)) is both.storage.hot
     assert shared_states(both.cold) is None

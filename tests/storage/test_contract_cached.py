@@ -1,4 +1,4 @@
-"""A storage with a hot tier keeps the contract of the cold one, alone and stacked, whatever the hot one is or does."""
+"""The contract for cached storages: any hot storage, alone and stacked, working and failing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from clew.model.queries import CheckpointQuery
 from clew.storage.cached import CachedStorage
-from clew.storage.locking import LockingStorage
+from clew.storage.locked import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
@@ -25,26 +25,27 @@ from clew.testing.contract.removal import RemovalContract
 from clew.testing.contract.values import ValueContract
 from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_postgres, shared_redis
+from tests.storage.postgres_support import PostgresMachine
 from tests.storage.test_contract_faulty import PLANS, FaultyContract
-from tests.storage.test_contract_postgres import PostgresContract, drop, schema_of
+from tests.storage.test_contract_postgres import PostgresContract
 from tests.storage.test_contract_redis import clean
 
 
 class Through(CachedStorage):
-    """A cached storage through which every state is read: those too that are only gone through."""
+    """A cached storage that reads every state through the hot tier, without a limit too."""
 
     def _through_hot(self, query: CheckpointQuery) -> bool:
         return query.detail == "state"
 
 
 def cached(cold: Storage, hot: Storage | None = None) -> Storage:
-    # Patient: on a busy machine, a slow answer is no failure.
-    return Through(cold, MemoryStorage() if hot is None else hot, timeout=10)
+    # A long timeout: on a busy machine, a slow answer is no failure.
+    return Through(cold, MemoryStorage() if hot is None else hot, timeout=60)
 
 
-def over_redis(directory: Path) -> Storage:
+def over_redis(directory: Path, schema: str) -> Storage:
     hot = RedisStorage(shared_redis(), prefix=f"{directory}:cache", ttl=3600, pool_size=2)
-    return cached(PgStorage(shared_postgres(), schema=schema_of(directory)), hot)
+    return cached(PgStorage(shared_postgres(), schema=schema), hot)
 
 
 class TestMemoryOverMemory(StorageContract):
@@ -55,6 +56,7 @@ class TestMemoryOverMemory(StorageContract):
 
 
 class TestSQLiteWithMemory(DurableStorageContract):
+    kind = "cached"
     paths = ("cold", "between")
 
     def make_storage(self, tmp_path: Path) -> Storage:
@@ -62,7 +64,7 @@ class TestSQLiteWithMemory(DurableStorageContract):
 
 
 class StatesContract(CheckpointContract, ValueContract, RemovalContract, ForkContract, ConcurrencyContract):
-    """What a hot tier could get wrong."""
+    """The parts of the contract that a hot tier could break."""
 
 
 class TestMemoryWithSQLite(StatesContract):
@@ -71,6 +73,7 @@ class TestMemoryWithSQLite(StatesContract):
 
 
 class TestPostgresWithRedis(PostgresContract):
+    kind = "cached"
     paths = ("cold", "batched")
 
     @pytest.fixture(autouse=True)
@@ -78,18 +81,19 @@ class TestPostgresWithRedis(PostgresContract):
         yield
         asyncio.run(clean(shared_redis(), f"{tmp_path}:cache"))
 
-    def make_storage(self, tmp_path: Path) -> Storage:  # type: ignore[override]
-        return over_redis(tmp_path)
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return over_redis(tmp_path, self.schema)
 
 
 class TestLockedAndCached(CheckpointContract, ValueContract, RemovalContract, ForkContract):
     def make_storage(self, tmp_path: Path) -> Storage:
-        return LockingStorage(cached(MemoryStorage()), timeout=10, expiry=30)
+        return LockingStorage(cached(MemoryStorage()), timeout=60, expiry=120)
 
 
 class TestCachedAndFaulty(FaultyContract):
-    """The cold storage fails and loses answers, and whoever is above the cache tries again."""
+    """The cold storage fails and loses answers, and the caller of the cache retries."""
 
+    kind = "retried"
     paths = ("cold", "retried")
 
     def make_storage(self, tmp_path: Path) -> Storage:
@@ -97,7 +101,7 @@ class TestCachedAndFaulty(FaultyContract):
 
 
 class TestFaultyHotTier(StatesContract):
-    """The hot storage fails every third time, and stays away for a while each time: nobody notices."""
+    """The hot storage fails every third time and is suspended each time: no caller notices."""
 
     def make_storage(self, tmp_path: Path) -> Storage:
         faults = script(cycle([None, None, "before apply", None, None, "after apply"]), kinds=("apply", "read"))
@@ -115,14 +119,10 @@ class TestDeadHotTier(StatesContract):
 TestCachedMachine = storage_machine(lambda _: cached(MemoryStorage())).TestCase
 
 
-class _Dropping(storage_machine(over_redis)):  # type: ignore[misc]
-    """The machine, which takes away the schema that it used."""
-
-    def teardown(self) -> None:
-        directory = Path(self._directory.name)
-        super().teardown()
-        drop(directory)
+class _PostgresWithRedis(PostgresMachine):
+    def make_storage(self, directory: Path) -> Storage:
+        return over_redis(directory, self.schema)
 
 
-TestPostgresWithRedisMachine = _Dropping.TestCase
+TestPostgresWithRedisMachine = _PostgresWithRedis.TestCase
 TestPostgresWithRedisMachine.settings = machine_settings(15)

@@ -1,4 +1,4 @@
-"""An encrypted storage keeps the contract of the one that it is around, which sees nothing but sealed bytes."""
+"""The contract for encrypted storages, whose inner storage sees only sealed bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from clew.codec.sealing import Keyring
+from clew.codec.keyring import Keyring
 from clew.model.commit import NewCheckpoint
 from clew.model.encryption import Encryption
 from clew.model.records import MessageRecord, ValueRow
 from clew.storage.encrypted import EncryptedStorage
-from clew.storage.encrypted.sealing import Sealer
+from clew.storage.encrypted.sealer import Sealer
 from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
@@ -29,9 +29,9 @@ from clew.testing.contract.threads import ThreadContract
 from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.replicated.support import replicated
+from tests.storage.postgres_support import shared_schema
 from tests.storage.test_contract_cached import cached
 from tests.storage.test_contract_faulty import PLANS
-from tests.storage.test_contract_postgres import drop, schema_of
 from tests.storage.test_contract_redis import clean
 
 CIPHER = Keyring(Encryption(keys={"2026": bytes(range(32))}))
@@ -42,7 +42,7 @@ def encrypted(inner: Storage) -> Storage:
 
 
 class Encrypted(ContractPart):
-    """How much a record takes once it is sealed."""
+    """Return the size of a sealed record."""
 
     def stored(self, thread_id: str, *records: Stored) -> int:
         sealer = Sealer(CIPHER, thread_id)
@@ -68,21 +68,24 @@ class TestEncryptedMemory(Encrypted, StorageContract):
 
 
 class TestEncryptedSQLite(Encrypted, DurableStorageContract):
+    kind = "encrypted"
     paths = ("cold", "between")
 
     def make_storage(self, tmp_path: Path) -> Storage:
         return encrypted(SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL"))
 
 
-# What sealing changes the most. All of the contract runs above: a server is no different to what is around it.
+# The parts that sealing changes most. The whole contract runs above: a server makes no difference.
 class TestEncryptedPostgresWithACache(Encrypted, CommitContract, ForkContract, SearchContract):
+    schema: str
+
     @pytest.fixture(autouse=True)
-    def dropped(self, tmp_path: Path) -> Iterator[None]:
-        yield
-        drop(tmp_path)
+    def _schema(self) -> Iterator[None]:
+        with shared_schema() as self.schema:
+            yield
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        return encrypted(cached(PgStorage(shared_postgres(), schema=schema_of(tmp_path))))
+        return encrypted(cached(PgStorage(shared_postgres(), schema=self.schema)))
 
 
 class TestEncryptedRedis(Encrypted, CommitContract, ForkContract, SearchContract):
@@ -101,7 +104,7 @@ class TestTwoEncryptedStorages(Encrypted, CommitContract, ForkContract, SearchCo
 
 
 class TestEncryptedAndFaulty(Encrypted, CommitContract, ForkContract, ThreadContract):
-    """What is inside fails and loses answers, and whoever is above tries again."""
+    """The inner storage fails and loses answers, and the caller retries."""
 
     answers_get_lost = True
 
@@ -110,7 +113,7 @@ class TestEncryptedAndFaulty(Encrypted, CommitContract, ForkContract, ThreadCont
         self.chosen = str(request.param)
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        # A batch with a fork of what comes before it in the batch is applied in two calls: one of them has to get through.
+        # A batch with a fork of an earlier commit takes two calls: one of them must succeed.
         plans = {**PLANS, "every first answer is lost": lambda: script(cycle(["after apply", None, None]))}
         return RetryingStorage(encrypted(FaultyStorage(MemoryStorage(), plans[self.chosen]())), attempts=1000)
 

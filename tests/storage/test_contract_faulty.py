@@ -21,7 +21,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
 
 
 def retried(inner: Storage, plan: str) -> Storage:
-    # Many attempts: in the tests with several OS threads, one may get the faults of all.
+    # Many attempts: in tests with several OS threads, one thread may get all faults.
     return RetryingStorage(FaultyStorage(inner, PLANS[plan]()), attempts=1000)
 
 
@@ -42,7 +42,8 @@ class TestFaultyMemoryStorage(FaultyContract):
 
 
 class TestFaultySQLiteStorage(FaultyContract, DurableStorageContract):
+    kind = "retried"
     paths = ("cold", "retried")
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        return retried(SQLiteStorage(tmp_path / "clew.db"), self.chosen)
+        return retried(SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL"), self.chosen)

@@ -1,4 +1,4 @@
-"""The memory storage keeps the contract, and so would one that copies values into forks."""
+"""The contract on the memory storage, and on one that copies values into forks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clew.testing.machine import machine_settings, storage_machine
 
 
 class CopyingStorage(MemoryStorage):
-    """One that shares nothing between threads, as storages do that spread them over machines."""
+    """A storage that shares nothing between threads, like one that spreads them over machines."""
 
     capabilities = replace(MemoryStorage.capabilities, name="copying", shares_forks=False)
 

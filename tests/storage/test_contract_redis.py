@@ -1,4 +1,4 @@
-"""The Redis storage keeps the contract, on one server and on a cluster; nothing of a test stays there."""
+"""The contract for the Redis storage, on a single server and on a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.storage.test_contract_faulty import FaultyContract, retried
 
 
 async def clean(url: str, prefix: str) -> None:
-    """Take away every key that begins with `prefix`."""
+    """Delete every key that begins with `prefix`."""
     storage = RedisStorage(url, prefix=prefix)
     caller = (await storage._session()).caller
     for node in caller.router.masters():
@@ -48,7 +48,7 @@ class RedisContract(DurableStorageContract):
 class TestRedisStorage(RedisContract):
     url = staticmethod(shared_redis)
 
-    def test_usual_commits_with_checkpoints_of_other_ids_leave_a_bounded_number_of_receipts(self, store):
+    def test_the_fast_path_leaves_a_bounded_number_of_receipts(self, store):
         basis = store.apply(commit(checkpoint=checkpoint("c"))).basis
         made = [commit(basis=basis, checkpoint=checkpoint(f"c{number}")) for number in range(RECEIPTS_KEPT * 2)]
         assert all(isinstance(outcome, Applied) for outcome in store.outcomes(*made))
@@ -62,12 +62,14 @@ class TestRedisStorage(RedisContract):
 
 
 class TestRedisClusterStorage(RedisContract):
+    kind = "cluster"
     paths = ("warm", "between")
 
     url = staticmethod(shared_cluster)
 
 
 class TestFaultyRedisStorage(FaultyContract, RedisContract):
+    kind = "retried"
     paths = ("cold", "retried")
 
     url = staticmethod(shared_redis)
@@ -76,7 +78,7 @@ class TestFaultyRedisStorage(FaultyContract, RedisContract):
         return retried(super().make_storage(tmp_path), self.chosen)
 
 
-# With a ttl, which takes what is left here away by itself.
+# With a ttl, so that leftovers expire.
 TestRedisMachine = storage_machine(
     lambda directory: RedisStorage(shared_redis(), prefix=str(directory), ttl=3600)
 ).TestCase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clew.checkpointer.background import Background, SettledStorage
-from clew.checkpointer.blocking import LoopRunner
+from clew.checkpointer.runner import LoopRunner
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.testing import StorageContract

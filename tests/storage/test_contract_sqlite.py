@@ -1,4 +1,4 @@
-"""The SQLite storage keeps the contract."""
+"""The contract on the SQLite storage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What belongs to an event loop is opened in it once, and closed with it."""
+"""PerLoop: resources are opened once per event loop, and closed with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clew.storage.loops import PerLoop
 
 
 class Door:
-    """Something to open and close, which remembers where that happened."""
+    """A resource that remembers where it was opened and closed."""
 
     def __init__(self) -> None:
         self.opened: list[asyncio.AbstractEventLoop] = []
@@ -79,7 +79,7 @@ def test_closing_reaches_a_loop_that_runs_in_another_thread(homes, door):
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(120)
 
     async def close() -> None:
         await homes.get()
@@ -116,7 +116,53 @@ def test_who_gives_up_waiting_does_not_take_it_from_the_others(homes, door):
     assert asyncio.run(use()) == 1
 
 
-def test_a_loop_that_ended_without_a_word_is_left_alone(homes, door):
+@pytest.mark.parametrize("turns", range(5))
+def test_a_cancelled_caller_gets_its_cancellation_whenever_it_comes(homes, door, turns):
+    """Even in the iteration of the loop that opens it; it stays open for the others."""
+
+    async def ask() -> list[Any]:
+        callers = [asyncio.ensure_future(homes.get()) for _ in range(3)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        callers[0].cancel()
+        outcomes = await asyncio.gather(*callers, return_exceptions=True)
+        assert not door.closed
+        return [*outcomes, await homes.get()]
+
+    first, *others = asyncio.run(ask())
+    assert first == 1 or isinstance(first, asyncio.CancelledError)
+    assert others == [1, 1, 1]
+    assert len(door.opened) == len(door.closed) == 1
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_all_who_wait_for_what_can_not_be_opened_are_told_and_the_next_tries_anew(homes, door, turns):
+    door.fails = 1
+
+    async def ask() -> list[Any]:
+        callers = [asyncio.ensure_future(homes.get()) for _ in range(4)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        callers[1].cancel()
+        return [*await asyncio.gather(*callers, return_exceptions=True), await homes.get()]
+
+    *outcomes, later = asyncio.run(ask())
+    assert {type(each) for each in outcomes} <= {StorageError, asyncio.CancelledError}
+    assert later == 1
+
+
+def test_an_opening_that_nobody_waits_for_any_more_is_closed_with_its_loop(homes, door):
+    async def ask() -> None:
+        caller = asyncio.ensure_future(homes.get())
+        await asyncio.sleep(0)
+        caller.cancel()
+        await asyncio.wait([caller])
+
+    asyncio.run(ask())
+    assert len(door.opened) == len(door.closed)
+
+
+def test_a_loop_that_ended_without_notice_is_left_alone(homes, door):
     loop = asyncio.new_event_loop()
     loop.run_until_complete(homes.get())
     loop.close()
@@ -129,7 +175,7 @@ def test_a_child_process_begins_anew_and_leaves_its_parents_alone(homes, door):
     loop.run_until_complete(homes.get())
     child = os.fork()
     if child == 0:
-        # As it should be: its own was opened, and that alone was closed.
+        # It opened its own, and closed only that.
         os._exit(0 if asyncio.run(homes.get()) == 2 and loop not in door.closed else 1)
     _, status = os.waitpid(child, 0)
     assert status == 0
@@ -151,7 +197,7 @@ def test_event_loops_that_came_and_went_are_not_kept(tmp_path):
         for _ in range(10):
             asyncio.run(go())
         gc.collect()
-        # The last one is forgotten when another comes.
+        # The last loop is forgotten when another one comes.
         assert [each() for each in loops[:-1]] == [None] * 9
 
 
@@ -160,16 +206,16 @@ def test_closing_does_not_wait_for_a_loop_that_is_blocked(homes, door, monkeypat
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(120)
     go_on, blocked = threading.Event(), threading.Event()
 
     def block() -> None:
         blocked.set()
-        go_on.wait(30)
+        go_on.wait(240)
 
     loop.call_soon_threadsafe(block)
-    assert blocked.wait(10)
-    asyncio.run(asyncio.wait_for(homes.close(), 10))
+    assert blocked.wait(120)
+    asyncio.run(asyncio.wait_for(homes.close(), 120))
     go_on.set()
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
@@ -182,18 +228,18 @@ def test_closing_does_not_wait_for_a_loop_that_stops_meanwhile(homes, door, monk
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(homes.get(), loop).result(120)
     closing = threading.Event()
 
     def stop_before_it_begins() -> None:
-        closing.wait(30)
+        closing.wait(120)
         loop.stop()
 
     loop.call_soon_threadsafe(stop_before_it_begins)
 
     async def close() -> None:
         asyncio.get_running_loop().call_soon(closing.set)
-        await asyncio.wait_for(homes.close(), 10)
+        await asyncio.wait_for(homes.close(), 120)
 
     asyncio.run(close())
     thread.join()

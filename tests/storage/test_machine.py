@@ -1,4 +1,4 @@
-"""The storages do what the reference does, step by random step."""
+"""State machines: each storage does what the memory storage does, step by random step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clew.storage.memory import MemoryStorage
 from clew.storage.sqlite import SQLiteStorage
 from clew.testing.machine import machine_settings, storage_machine
 
-# The memory storage beside itself: what the machine takes for the same must be so.
+# The memory storage against itself: the machine must see no difference.
 TestMemoryMachine = storage_machine(lambda _: MemoryStorage()).TestCase
 TestSQLiteMachine = storage_machine(
     lambda directory: SQLiteStorage(directory / "clew.db", synchronous="NORMAL")
@@ -32,14 +32,14 @@ class Forgetful(MemoryStorage):
 
 
 class Careless(MemoryStorage):
-    """Does not look at the basis of a commit."""
+    """Ignores the basis of a commit."""
 
     async def apply(self, commits):
         return await super().apply([replace(commit, basis=None) for commit in commits])
 
 
 class Unchained(MemoryStorage):
-    """Does not look at what a commit comes after."""
+    """Ignores `after` of a commit."""
 
     async def apply(self, commits):
         return await super().apply([replace(commit, after=None) for commit in commits])
@@ -53,7 +53,7 @@ def test_the_machine_finds_what_is_wrong(broken):
 
 
 def fresh_run(**environment: str) -> str:
-    """What a machine that finds something prints, in a process of its own."""
+    """The output of a machine that finds a difference, run in a subprocess."""
     environment = {**os.environ, **environment}
     asked = [sys.executable, "-m", "tests.storage.test_machine"]
     found = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=300, check=False)

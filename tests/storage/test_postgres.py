@@ -1,4 +1,4 @@
-"""The PostgreSQL storage beyond the contract: batches, round trips, plans, what the tables are like."""
+"""The PostgreSQL storage beyond the contract: batches, round trips, query plans, table layout."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.errors import ConfigError
+from clew.errors import ConfigError, ConflictError
 from clew.model.commit import After, Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery
 from clew.model.records import JournalEntry
 from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
-from clew.storage.postgres.batching import BATCH
+from clew.storage.postgres.batcher import BATCH
 from clew.storage.postgres.schema import INDEXED_FROM
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.postgres.users import UserColumn
-from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED, RESERVED, StaleBasisError
+from clew.storage.protocol import COPYING, RECEIPTS_KEPT, RECEIPTS_PRUNED, UNFINISHED, StaleBasisError
 from clew.testing.build import NOON, attachment, checkpoint, commit, deletion, fields, later, message, row
 from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_postgres
-from tests.storage.test_contract_postgres import drop, schema_of
+from tests.storage.postgres_support import opened, own_schema, shared_schema
 
 anything = st.text(st.characters(), max_size=6) | st.text(
     "\x00\x01\x02\x03\x04a%_\\\ud7ff\ud800\udfff\ue000", max_size=6
@@ -55,41 +55,34 @@ def test_an_escaped_needle_is_found_exactly_where_the_needle_is(text, start, end
         assert (escaped(needle) in escaped(text)) == (needle in text)
 
 
-def test_a_pattern_takes_every_character_for_itself():
+def test_a_pattern_escapes_the_wildcards():
     assert pattern("100%_\\") == "%100\\%\\_\\\\%"
 
 
 @pytest.fixture
-def make(tmp_path):
-    """Makes driven storages of one schema."""
-    driven = []
-
-    def make(**options: Any) -> DrivenStorage:
-        made = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=schema_of(tmp_path), **options))
-        driven.append(made)
-        return made
-
-    yield make
-    for each in driven:
-        each.close()
-    drop(tmp_path)
-
-
-@pytest.fixture
 def queries() -> list[str]:
+    """The statements that `store` has sent."""
     return []
 
 
 @pytest.fixture
-def store(make, queries):
+def store(queries):
     async def listen(connection: asyncpg.Connection) -> None:
         connection.add_query_logger(lambda query: queries.append(query.query))
 
-    return make(pool_config={"init": listen})
+    with shared_schema() as name, opened(name, pool_config={"init": listen}) as store:
+        yield store
+
+
+@pytest.fixture
+def fresh_store(tmp_path):
+    """A store without plans or statistics of earlier tests."""
+    with own_schema(tmp_path) as name, opened(name) as store:
+        yield store
 
 
 def ask(store: DrivenStorage, statement: str, *parameters: object) -> list[Any]:
-    """What the server answers to a statement in the storage's schema."""
+    """Return the rows of a statement that runs in the storage's schema."""
 
     async def run() -> list[Any]:
         connection = await asyncpg.connect(shared_postgres())
@@ -152,32 +145,69 @@ def test_commits_of_one_thread_keep_their_order_among_those_of_others(store):
         assert store.message_ids(f"t{name}") == [f"m{number}" for number in range(60) if number % 3 == name]
 
 
-def test_of_commits_that_come_twice_at_once_each_is_applied_once(store):
+def test_commits_of_one_thread_that_come_together_take_few_statements_and_keep_their_order(store, queries):
+    (begun,) = store.run(store.storage.apply([saved("t", 0)]))
+    queries.clear()
+    outcomes = store.run(store.storage.apply([saved("t", number, begun.basis) for number in range(1, 13)]))
+    # The first is sent at once. The others wait and are sent in powers of two: eight, two, one.
+    assert len(queries) <= 4
+    assert [each.sequence for each in outcomes] == [*range(2, 14)]
+    assert [each.parent_id for each in outcomes] == [f"t-{number}" for number in range(12)]
+    together = ask(store, "SELECT count(*) AS n FROM checkpoints GROUP BY xmin::text ORDER BY 1 DESC")
+    assert together[0]["n"] >= 4
+
+
+def test_what_is_refused_in_a_series_of_one_thread_is_refused_alone(store):
+    (begun,) = store.run(store.storage.apply([saved("t", 0)]))
+    basis = begun.basis
+    wrong = replace(basis, epoch=5)
+    series = [
+        *[saved("t", number, basis) for number in range(1, 4)],
+        saved("t", 9, basis),
+        commit("t", basis=basis, checkpoint=checkpoint("rejected", parent="t-0", on_conflict="reject")),
+        saved("t", 4, wrong),
+        saved("t", 2, basis),
+        commit("t", commit_id="named", basis=basis, checkpoint=checkpoint("t-1", body=b"replaced")),
+        saved("t", 4, basis),
+    ]
+    outcomes = store.run(store.storage.apply(series))
+    assert [type(each) for each in outcomes] == [
+        *[Applied] * 3,
+        StaleBasisError,
+        ConflictError,
+        StaleBasisError,
+        Applied,
+        Applied,
+        Applied,
+    ]
+    assert [each.repeated for each in outcomes if isinstance(each, Applied)] == [False] * 3 + [True] + [False] * 2
+    names = [each.checkpoint_id for each in store.page("t", limit=None).checkpoints]
+    assert names == ["t-4", "t-3", "t-2", "t-1", "t-0"]
+
+
+def test_commits_that_are_sent_twice_at_once_are_applied_once(store):
     commits = [saved(f"t{number}", 0) for number in range(40)]
     store.at_once([partial(store.storage.apply, [each]) for each in commits * 2])
     assert {thread.checkpoint_count for thread in store.threads()} == {1}
 
 
-def test_two_storages_write_to_the_same_threads_without_deadlock(make):
-    stores = [make(), make()]
-
+def test_two_storages_write_to_the_same_threads_without_deadlock(store):
     async def write() -> list[Any]:
-        await stores[1].storage.close()
-        other = PgStorage(shared_postgres(), schema=stores[0].storage._schema.name)
+        other = PgStorage(shared_postgres(), schema=store.storage._schema.name)
         names = [f"t{number}" for number in range(30)]
         work = [
             storage.apply([commit(name, messages=[message(f"{turn}-{at}")])])
             for turn in range(5)
-            for at, (storage, order) in enumerate([(stores[0].storage, names), (other, names[::-1])])
+            for at, (storage, order) in enumerate([(store.storage, names), (other, names[::-1])])
             for name in order
         ]
         done = await asyncio.gather(*work)
         await other.close()
         return done
 
-    outcomes = stores[0].run(write())
+    outcomes = store.run(write())
     assert all(isinstance(outcome, Applied) for (outcome,) in outcomes)
-    assert {thread.message_count for thread in stores[0].threads()} == {10}
+    assert {thread.message_count for thread in store.threads()} == {10}
 
 
 class Counted:
@@ -206,12 +236,10 @@ class Counted:
         return url.replace(f":{port}/", f":{self.server.sockets[0].getsockname()[1]}/")
 
 
-def test_a_commit_and_a_load_are_one_round_trip_each(tmp_path):
-    async def run() -> None:
+def test_a_commit_and_a_load_are_one_round_trip_each():
+    async def run(name: str) -> None:
         counted = Counted()
-        storage = PgStorage(
-            await counted.start(shared_postgres()), schema=schema_of(tmp_path), pool_config={"max_size": 1}
-        )
+        storage = PgStorage(await counted.start(shared_postgres()), schema=name, pool_config={"max_size": 1})
         await storage.setup()
         query = CheckpointQuery(thread_id="t", user=None, detail="state")
         basis = None
@@ -228,13 +256,12 @@ def test_a_commit_and_a_load_are_one_round_trip_each(tmp_path):
         counted.server.close()
         await counted.server.wait_closed()
 
-    try:
-        asyncio.run(run())
-    finally:
-        drop(tmp_path)
+    with shared_schema() as name:
+        asyncio.run(run(name))
 
 
-def test_the_update_of_the_threads_row_stays_in_its_page(store):
+def test_updates_of_a_threads_row_are_hot_updates(fresh_store):
+    store = fresh_store
     basis = store.apply(saved("t", 0)).basis
     for number in range(1, 100):
         basis = store.apply(saved("t", number, basis)).basis
@@ -272,13 +299,13 @@ def remove_state(number: int, basis: Any) -> Commit:
 
 
 def is_64th(number: int) -> bool:
-    """Whether commit `number` of the test below gets the sequence at which receipts are pruned."""
+    """Whether commit `number` of the next test gets a sequence at which receipts are pruned."""
     return (number + 2) % RECEIPTS_PRUNED == 0
 
 
 @pytest.mark.parametrize("among", ["alone", "among others"])
 @pytest.mark.parametrize(
-    ("usual", "at_64th"),
+    ("others", "at_64th"),
     [
         (put_new_messages, put_state),
         (put_new_messages, put_messages),
@@ -289,15 +316,15 @@ def is_64th(number: int) -> bool:
     ],
     ids=lambda kind: kind.__name__,
 )
-def test_the_receipts_of_a_thread_are_bounded_whatever_comes_when_they_are_pruned(store, usual, at_64th, among):
-    """Saves by themselves and in batches take other ways through the server."""
+def test_receipts_are_bounded_whichever_commit_prunes_them(store, others, at_64th, among):
+    """A single save and saves in a batch run different functions on the server."""
     basis = store.apply(commit(messages=[message("m0")])).basis
     made: list[Commit] = []
     for number in range(RECEIPTS_KEPT + 3 * RECEIPTS_PRUNED):
-        made.append((at_64th if is_64th(number) else usual)(number, basis))
+        made.append((at_64th if is_64th(number) else others)(number, basis))
         together = [made[-1]]
         if among == "among others":
-            # The first of them finds nobody, and goes alone.
+            # The first one is sent at once, so `made` has to come later to be part of a batch.
             together = [commit(name, messages=[message(f"m{number}")]) for name in "uvw"]
             together.insert(1, made[-1])
         outcomes = store.at_once([partial(store.storage.apply, [each]) for each in together])
@@ -325,13 +352,14 @@ def test_receipts_that_a_commit_brings_take_the_places_of_the_commits_before_it(
         found = list(store.run(store.storage.journal(JournalQuery(thread_id="t", receipts=True))).receipts)
         assert len(found) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
         assert found[-2] == f"{turn}-999"
-    # The newest of those that came together outlive the others.
+    # Of the receipts of one commit, the last ones are kept the longest.
     store.apply_all(*(put_new_messages(number, None) for number in range(1000, 1000 + RECEIPTS_PRUNED)))
     assert store.apply(commit(commit_id="4-999")).repeated
     assert not store.apply(commit(commit_id="4-700")).repeated
 
 
-def test_the_journals_oldest_entries_are_found_without_reading_all(store):
+def test_the_journals_oldest_entries_are_found_without_reading_all(fresh_store):
+    store = fresh_store
     ask(
         store,
         "INSERT INTO journal SELECT 'f' || n % 100, n, 'c' || n, NULL, NULL, 0, repeat('x', 100)::bytea"
@@ -341,12 +369,12 @@ def test_the_journals_oldest_entries_are_found_without_reading_all(store):
     for query, index in ((JournalQuery(), "journal_by_position"), (JournalQuery(thread_id="f9"), "journal_pkey")):
         plan = explained(store, store.storage._statements.journal(query), mode="force_custom_plan")
         assert index in plan
-        # Only counting looks at everything.
+        # Only the count reads the whole table.
         assert plan.count("Seq Scan") <= 1
 
 
-def test_the_journal_replayed_gives_the_same_threads_whoever_came_in_between(store):
-    """Two processes create, write to and delete the same threads at once: what another store is given is what happened."""
+def test_replaying_the_journal_of_concurrent_writers_gives_the_same_threads(store):
+    """Two processes create, write to and delete the same threads concurrently."""
     made: dict[str, Commit] = {}
     for number in range(120):
         thread_id, name = f"t{number % 3}", f"{number}"
@@ -382,7 +410,7 @@ def test_a_removal_that_found_no_thread_comes_before_its_creation_in_the_journal
         await other.setup()
         connection, watching = await asyncpg.connect(shared_postgres()), await asyncpg.connect(shared_postgres())
         async with connection.transaction():
-            # Everybody gets as far as the journal, if they get that far.
+            # The lock stops every commit when it writes to the journal, if not before.
             await connection.execute(f'LOCK TABLE "{name}".journal IN EXCLUSIVE MODE')
             calls = [asyncio.create_task(store.storage.apply([replace(deletion(each), journal=b"")])) for each in names]
             while await watching.fetchval(waiting, name) < len(names):
@@ -407,7 +435,7 @@ def test_what_clew_compresses_itself_is_not_compressed_again(store):
 
 
 def explained(store: DrivenStorage, question: tuple[str, list[Any]], *, mode: str = "force_generic_plan") -> str:
-    """The plan of the statement: the one that serves any parameters, unless told otherwise."""
+    """Return the plan of the statement, by default the generic one."""
     statement, parameters = question
 
     async def run() -> str:
@@ -423,7 +451,7 @@ def explained(store: DrivenStorage, question: tuple[str, list[Any]], *, mode: st
 
 
 def fill(store: DrivenStorage, threads: int = 3000) -> None:
-    """Many threads with a few of everything, written past the storage."""
+    """Write many small threads directly into the tables."""
     ask(
         store,
         "WITH t AS (INSERT INTO threads SELECT 'f' || n, 'u' || n % 7, 'i', n, 0, 0, 3, 3, 3, 3, 9, n, n * 1000000::bigint,"
@@ -439,7 +467,8 @@ def fill(store: DrivenStorage, threads: int = 3000) -> None:
         ask(store, f"ANALYZE {table}")
 
 
-def test_every_query_finds_its_rows_by_an_index(store):
+def test_every_query_finds_its_rows_by_an_index(fresh_store):
+    store = fresh_store
     fill(store)
     statements = store.storage._statements
     queries = [
@@ -466,7 +495,8 @@ def test_every_query_finds_its_rows_by_an_index(store):
         assert "Seq Scan" not in explained(store, question), question[0]
 
 
-def test_a_users_last_threads_are_found_without_sorting_all(store):
+def test_a_users_last_threads_are_found_without_sorting_all(fresh_store):
+    store = fresh_store
     fill(store, 10_000)
     ask(store, "UPDATE threads SET user_id = NULL WHERE user_id = 'u2'")
     ask(store, "ANALYZE threads")
@@ -477,7 +507,7 @@ def test_a_users_last_threads_are_found_without_sorting_all(store):
         assert "Incremental Sort" in plan
 
 
-def test_the_messages_of_large_threads_are_in_the_trigram_index_where_there_is_one(store):
+def test_messages_of_large_threads_are_in_the_trigram_index_if_the_server_has_one(store):
     (extension,) = ask(store, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_trgm'")
     indexes = ask(store, "SELECT indexdef FROM pg_indexes WHERE indexname = 'messages_by_text' AND schemaname = $1",
                   store.storage._schema.name)  # fmt: skip
@@ -490,11 +520,12 @@ def test_the_messages_of_large_threads_are_in_the_trigram_index_where_there_is_o
         assert store.message_ids(search=needle) == [f"m{n}" for n, text in enumerate(texts) if needle in text]
 
 
+@pytest.mark.parametrize("user", [UNFINISHED, COPYING])
 @pytest.mark.parametrize("user_id_type", ["string", "int", "bigint"])
-def test_the_user_that_replication_keeps_for_itself_fits_every_owner_column(user_id_type):
+def test_the_owners_of_unfinished_threads_fit_every_owner_column(user_id_type, user):
     column = UserColumn(user_id_type)
-    stored = column.stored(RESERVED)
-    assert column.read(stored) == RESERVED
+    stored = column.stored(user)
+    assert column.read(stored) == user
     if not column.takes_any:
         with pytest.raises(ConfigError):
             column.stored(str(stored))
@@ -503,26 +534,26 @@ def test_the_user_that_replication_keeps_for_itself_fits_every_owner_column(user
 @pytest.mark.parametrize(
     ("user_id_type", "good", "bad"),
     [
-        ("int", ["7", "-3", str(2**31 - 1)], ["ann", "007", " 7", str(2**31), "7.0", ""]),
+        ("int", ["7", "-3", str(2**31 - 1)], ["ann", "007", " 7", str(2**31), "7.0"]),
         ("bigint", ["7", str(2**63 - 1)], [str(2**63), "x"]),
         ("string", ["ann", "007", ""], []),
     ],
 )
-def test_owners_are_kept_as_the_column_has_them(make, user_id_type, good, bad):
-    store = make(user_id_type=user_id_type)
-    for user in good:
-        store.apply(commit(f"of {user}", user=user, messages=[message("m1")]))
-        assert store.thread_ids(user=user) == [f"of {user}"]
-        assert store.known(f"of {user}").user_id == user
-        assert store.stats(user).by_thread.keys() == {f"of {user}"}
-        store.lease("me", f"of {user}", user=user)
-    for user in bad:
-        outcomes = store.outcomes(
-            commit("t", user=user, messages=[message("m1")]), commit("u", messages=[message("m1")])
-        )
-        assert [type(outcome) for outcome in outcomes] == [ConfigError, Applied]
-        with pytest.raises(ConfigError, match="user_id"):
-            store.threads(user=user)
+def test_owners_are_kept_as_the_column_has_them(tmp_path, user_id_type, good, bad):
+    with own_schema(tmp_path) as name, opened(name, user_id_type=user_id_type) as store:
+        for user in good:
+            store.apply(commit(f"of {user}", user=user, messages=[message("m1")]))
+            assert store.thread_ids(user=user) == [f"of {user}"]
+            assert store.known(f"of {user}").user_id == user
+            assert store.stats(user).by_thread.keys() == {f"of {user}"}
+            store.lease("me", f"of {user}", user=user)
+        for user in bad:
+            outcomes = store.outcomes(
+                commit("t", user=user, messages=[message("m1")]), commit("u", messages=[message("m1")])
+            )
+            assert [type(outcome) for outcome in outcomes] == [ConfigError, Applied]
+            with pytest.raises(ConfigError, match="user_id"):
+                store.threads(user=user)
 
 
 def test_an_unknown_type_of_owner_is_refused():

@@ -1,4 +1,4 @@
-"""PostgreSQL goes away, stands still, is full or read-only: nothing is lost, nothing hangs, errors say what to do."""
+"""Faults of a PostgreSQL server: nothing is lost, nothing hangs, and errors say what to do."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery, MessageQuery, ThreadQuery
-from clew.storage.postgres import PgStorage
+from clew.storage.postgres import PgStorage, batcher
 from clew.testing.build import NOON, checkpoint, commit, message, row
 from clew.testing.servers import PostgresServer, Proxy, shared_postgres
-from tests.storage.test_contract_postgres import drop, schema_of
+from tests.storage.postgres_support import own_schema, schema_of
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def name(tmp_path: Path) -> Iterator[str]:
-    yield schema_of(tmp_path)
-    drop(tmp_path)
+    with own_schema(tmp_path) as name:
+        yield name
 
 
 async def persistent(call: Any) -> Any:
-    """The result of `call`, tried again as the checkpointer does, while the storage says that this may help."""
+    """Return the result of `call`, retried while it raises TransientStorageError."""
     async with asyncio.timeout(60):
         while True:
             try:
@@ -48,7 +48,7 @@ async def persistent(call: Any) -> Any:
 
 
 async def kept(storage: PgStorage, made: Commit) -> Applied | ClewError:
-    """What comes of the commit in the end."""
+    """Return the commit's outcome, after retries."""
     outcomes: list[Applied | ClewError] = await persistent(partial(storage.apply, [made]))
     return outcomes[0]
 
@@ -71,7 +71,7 @@ def test_a_server_that_restarts_between_calls_is_found_again(server, tmp_path, h
             await kept(storage, told(number))
             await asyncio.to_thread(server.kill if how == "kill" else server.stop)
             if how == "restart":
-                # One that was killed leaves processes behind, which may still answer.
+                # After a kill, backends of the server may live on and answer.
                 with pytest.raises(TransientStorageError):
                     await storage.apply([told(9)])
             await asyncio.to_thread(server.start)
@@ -249,8 +249,8 @@ class Standby(PostgresServer):
         self.data.chmod(0o700)
 
 
-def test_a_full_disk_is_said_to_be_full_and_nothing_is_lost(tmp_path):
-    """A limit on the size of files stands for the disk: the server's table can't grow over it."""
+def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path):
+    """A limit on the size of files acts like a full disk."""
 
     async def run(url: str) -> None:
         storage = PgStorage(url, schema="full")
@@ -274,17 +274,20 @@ def test_a_full_disk_is_said_to_be_full_and_nothing_is_lost(tmp_path):
 
 
 class Limited(PostgresServer):
-    """A server whose files can't grow over 17 MB, which is a segment of its log."""
+    """A server whose files are limited to 17 MB, just over a WAL segment."""
 
     def __init__(self, settings: dict[str, object]) -> None:
         super().__init__({name: value for name, value in settings.items() if value is not None})
 
     def command(self) -> list[str]:
-        # PostgreSQL ignores SIGXFSZ, and takes the failed write for a full disk.
+        # PostgreSQL ignores SIGXFSZ, and reports the failed write as a full disk.
         return ["bash", "-c", 'ulimit -f 17000; exec "$@"', "bash", *super().command()]
 
 
-def test_a_caller_that_gives_up_leaves_the_connection_and_the_others_alone(name):
+def test_a_caller_that_gives_up_leaves_the_connection_and_the_others_alone(name, monkeypatch):
+    # A cancelled caller waits this long for the commit, which is blocked here.
+    monkeypatch.setattr(batcher, "RELEASE_TIMEOUT", 0.5)
+
     async def run() -> None:
         blocker = await asyncpg.connect(shared_postgres())
         storage = PgStorage(shared_postgres(), schema=name, pool_config={"max_size": 2})
@@ -312,13 +315,13 @@ def test_a_caller_that_gives_up_leaves_the_connection_and_the_others_alone(name)
 
 
 async def wait_until_blocked(connection: Any, name: str) -> None:
-    """Wait for somebody to wait for the table."""
+    """Wait until a session waits for the table's lock."""
     statement = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = $1::regclass"
     while not await connection.fetchval(statement, f'"{name}".threads'):
         pass
 
 
-def test_a_pool_that_was_brought_is_used_and_left_open(name):
+def test_the_callers_pool_is_used_and_left_open(name):
     async def run() -> None:
         pool = await asyncpg.create_pool(shared_postgres(), min_size=0, max_size=2)
         storage = PgStorage(pool=pool, schema=name)
@@ -387,7 +390,7 @@ def test_a_forked_process_opens_connections_of_its_own(name):
         await kept(storage, told(0))
         child = os.fork()
         if child == 0:
-            # Only this thread is here, in the middle of a loop that is the parent's: the child begins one of its own.
+            # The child has this thread only, inside the parent's running loop, so it starts another.
             code = 1
             try:
                 thread = threading.Thread(target=asyncio.run, args=(in_child(storage),))

@@ -1,4 +1,5 @@
-"""The PostgreSQL storage behind the real PgBouncer, which gives each transaction whatever connection is free."""
+"""The contract behind a real PgBouncer in transaction mode, where each transaction may get another
+connection."""
 
 from __future__ import annotations
 
@@ -12,14 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from clew.storage.postgres import PgStorage
-from clew.testing import DurableStorageContract
+from clew.storage.protocol import Storage
 from clew.testing.servers import shared_postgres
 from clew.testing.servers.process import HOST, Server
-from tests.storage.test_contract_postgres import PGBOUNCER, drop, schema_of
+from tests.storage.test_contract_postgres import PGBOUNCER, PostgresContract
 
-pytestmark = pytest.mark.skipif(
-    PGBOUNCER is None, reason="there is no pgbouncer on this machine (apt-get install pgbouncer)"
-)
+pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed (apt-get install pgbouncer)")
 
 
 class PgBouncer(Server):
@@ -48,8 +47,7 @@ class PgBouncer(Server):
             f"[databases]\npostgres = host={target.hostname} port={target.port} dbname=postgres user=postgres\n"
             f"[pgbouncer]\nlisten_addr = {HOST}\nlisten_port = {self.port}\nauth_type = any\n"
             f"auth_file = {self.directory}/users.txt\npool_mode = transaction\ndefault_pool_size = 3\n"
-            # Each test makes a schema, and a server process gets slower with every one that it has seen.
-            f"max_client_conn = 200\nunix_socket_dir =\nserver_lifetime = 3\n"
+            f"max_client_conn = 200\nunix_socket_dir =\n"
         )
         return [PGBOUNCER, str(self.settings)]
 
@@ -70,14 +68,12 @@ def bouncer():
         yield bouncer
 
 
-class TestPgStorageBehindPgBouncer(DurableStorageContract):
+class TestPgStorageBehindPgBouncer(PostgresContract):
     paths = ("warm", "batched")
 
     @pytest.fixture(autouse=True)
-    def behind(self, bouncer, tmp_path):
+    def _behind(self, bouncer: PgBouncer) -> None:
         self.bouncer = bouncer
-        yield
-        drop(tmp_path)
 
-    def make_storage(self, tmp_path: Path) -> PgStorage:
-        return PgStorage(self.bouncer.url, schema=schema_of(tmp_path), statement_cache_size=0)
+    def make_storage(self, tmp_path: Path) -> Storage:
+        return PgStorage(self.bouncer.url, schema=self.schema, statement_cache_size=0)

@@ -1,10 +1,9 @@
-"""Settings and addresses of PostgreSQL: what can't be is refused at once, by name; what libpq knows works or says why not."""
+"""PostgreSQL settings and DSNs: invalid ones are refused by name, and libpq's work or say why not."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -14,15 +13,15 @@ import clew
 from clew.errors import ConfigError
 from clew.storage.postgres import PgStorage
 from clew.testing.servers import shared_postgres
-from tests.storage.test_contract_postgres import drop, schema_of
+from tests.storage.postgres_support import shared_schema
 
 HERE = "postgresql://agent:secret@127.0.0.1"
 
 
 @pytest.fixture
-def name(tmp_path: Path) -> Iterator[str]:
-    yield schema_of(tmp_path)
-    drop(tmp_path)
+def name() -> Iterator[str]:
+    with shared_schema() as name:
+        yield name
 
 
 async def used(storage: PgStorage) -> None:
@@ -43,18 +42,21 @@ async def used(storage: PgStorage) -> None:
         ("postgresql://agent:secret@s@db/app", "more than one @.*%40"),
         ("host=db dbname=app password=secret", "must be a URL.*postgresql://"),
         ("postgresql+asyncpg://agent:secret@db/app", "must be a URL"),
-        (b"postgresql://db", "must be text"),
-        ("postgresql://[db/app", "no URL"),
+        (b"postgresql://db", "must be a string"),
+        ("postgresql://[db/app", "not a valid URL"),
         (f"{HERE}/app?sslmode=wrong", "sslmode in the DSN must be one of disable, .*wrong"),
         (f"{HERE}/app?target_session_attrs=wrong", "target_session_attrs in the DSN must be one of any, .*wrong"),
-        (f"{HERE}/app?sslrootcert=/not/there.crt", r"sslrootcert in the DSN names no file: '/not/there.crt'"),
+        (
+            f"{HERE}/app?sslrootcert=/not/there.crt",
+            r"sslrootcert in the DSN is not the path of a file: '/not/there.crt'",
+        ),
         (f"{HERE}/app?connect_timeout=soon", "connect_timeout in the DSN must be a number"),
         (f"{HERE}/app?connect_timeout=-1", "timeout.* more than 0"),
         (f"{HERE}/app?keepalives_idle=30", "keepalives_idle=30.*tcp_keepalives_idle.*command_timeout"),
         (f"{HERE}/app?channel_binding=require", "channel_binding=require.*verify-full"),
     ],
 )
-def test_a_dsn_that_cannot_be_is_refused_without_its_password(dsn, told):
+def test_an_invalid_dsn_is_refused_without_showing_its_password(dsn, told):
     with pytest.raises(ConfigError, match=told) as caught:
         PgStorage(dsn)
     assert "secret" not in str(caught.value)
@@ -64,13 +66,13 @@ def test_a_dsn_that_cannot_be_is_refused_without_its_password(dsn, told):
     ("options", "told"),
     [
         ({"statement_cache_size": -1}, "statement_cache_size must be a whole number, 0 or more; got -1"),
-        ({"pool_config": {"max_sise": 3}}, "no setting 'max_sise'.*asyncpg.create_pool"),
+        ({"pool_config": {"max_sise": 3}}, "unknown setting 'max_sise'.*asyncpg.create_pool"),
         ({"pool_config": {"max_size": "3"}}, "max_size must be a whole number, 1 or more; got '3'"),
         ({"pool_config": {"command_timeout": 0}}, "command_timeout.*more than 0"),
         ({"pool_config": {"acquire_timeout": None}}, "acquire_timeout.*more than 0"),
     ],
 )
-def test_a_setting_of_the_pool_that_cannot_be_is_refused_by_its_name(options, told):
+def test_an_invalid_pool_setting_is_refused_by_its_name(options, told):
     with pytest.raises(ConfigError, match=told):
         PgStorage(HERE, **options)
 
@@ -78,8 +80,8 @@ def test_a_setting_of_the_pool_that_cannot_be_is_refused_by_its_name(options, to
 @pytest.mark.parametrize(
     ("query", "config", "told"),
     [
-        ("foo=bar", {}, 'refuses a setting of the DSN.*"foo"'),
-        ("statement_timeout=soon", {}, 'refuses a setting of the DSN.*"statement_timeout"'),
+        ("foo=bar", {}, 'refused a setting from the DSN.*"foo"'),
+        ("statement_timeout=soon", {}, 'refused a setting from the DSN.*"statement_timeout"'),
         ("a&b", {}, r"these settings \(the DSN, pool_config"),
         ("", {"port": "abc"}, "these settings.*abc"),
         ("", {"port": 99999}, "these settings.*65535"),
@@ -88,7 +90,7 @@ def test_a_setting_of_the_pool_that_cannot_be_is_refused_by_its_name(options, to
         ("", {"target_session_attrs": "wrong"}, "these settings.*target_session_attrs"),
     ],
 )
-def test_what_shows_only_when_connecting_is_a_setting_that_cannot_be_too(query, config, told):
+def test_settings_that_fail_only_on_connecting_raise_config_error_too(query, config, told):
     if config.keys() & {"port"}:
         config = {"host": "127.0.0.1", **config}
     dsn = "postgresql:///postgres" if "port" in config else f"{shared_postgres()}?{query}"
@@ -124,26 +126,26 @@ def test_connect_timeout_of_zero_is_no_limit_and_pool_config_comes_first():
 
 
 @pytest.mark.parametrize("config", [{"max_size": 3}, {"acquire_timeout": 1, "command_timeout": 3}])
-def test_a_pool_and_what_one_is_made_of_are_not_given_together(config):
+def test_a_pool_and_the_settings_for_one_exclude_each_other(config):
     async def run() -> None:
         async with asyncpg.create_pool(shared_postgres(), min_size=0) as pool:
             PgStorage(pool=pool, pool_config={"acquire_timeout": 1})
-            with pytest.raises(ConfigError, match=r"give a pool, or .*pool_config"):
+            with pytest.raises(ConfigError, match=r"either a pool, or .*pool_config"):
                 PgStorage(pool=pool, pool_config=config)
 
     asyncio.run(run())
 
 
-def test_a_pool_is_used_on_no_loop_but_its_own(name):
+def test_a_pool_is_refused_on_another_event_loop(name):
     async def run() -> None:
         async with asyncpg.create_pool(shared_postgres(), min_size=0) as pool:
             memory = clew.PgCheckpointer(pg_pool=pool, schema=name)
             await memory.aput_state("t", {"a": 1})
-            with pytest.raises(ConfigError, match=r"the event loop that it was made in.*give the DSN"):
+            with pytest.raises(ConfigError, match=r"the event loop that created it.*pass the DSN"):
                 await asyncio.to_thread(memory.get_state, "t")
             assert await memory.aget_state("t") == {"a": 1}
             await memory.arelease()
-            # The thread of the sync methods.
+            # Ends the thread of the sync methods.
             memory._runner.close()
             assert await pool.fetchval("SELECT 1") == 1
 
@@ -154,10 +156,10 @@ def test_a_pool_is_used_on_no_loop_but_its_own(name):
     "options",
     [{"durability": "background"}, {"cleanup_interval": 60, "retention": clew.RetentionPolicy(max_history=1)}],
 )
-def test_a_pool_is_refused_for_what_has_a_loop_of_its_own(options):
+def test_a_pool_is_refused_for_features_with_an_event_loop_of_their_own(options):
     async def run() -> None:
         async with asyncpg.create_pool(shared_postgres(), min_size=0) as pool:
-            with pytest.raises(ConfigError, match=r"event loop of its own.*postgres_dsn"):
+            with pytest.raises(ConfigError, match=r"own event loop.*postgres_dsn"):
                 clew.PgCheckpointer(pg_pool=pool, **options)
             clew.PgCheckpointer(pg_pool=pool, durability="sync", cleanup_interval=None)
 
@@ -167,7 +169,7 @@ def test_a_pool_is_refused_for_what_has_a_loop_of_its_own(options):
 def test_a_pool_that_was_never_opened_or_is_closed_is_refused(name):
     async def run() -> None:
         pool = asyncpg.create_pool(shared_postgres(), min_size=0)
-        with pytest.raises(ConfigError, match=r"never opened; give one that was awaited"):
+        with pytest.raises(ConfigError, match=r"never opened; pass one that was awaited"):
             await used(PgStorage(pool=pool, schema=name))
         await pool
         await pool.close()

@@ -1,4 +1,4 @@
-"""Making a schema ready in PostgreSQL: by many at once, in steps, and not where it can't be."""
+"""Setup of a PostgreSQL schema: concurrent, migrated, and refused where it can't be used."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from clew.model.queries import MessageQuery
 from clew.storage.postgres import PgStorage, schema
 from clew.testing.build import commit, message
 from clew.testing.servers import shared_postgres
-from tests.storage.test_contract_postgres import drop, schema_of
+from tests.storage.postgres_support import own_schema
 
 
 @pytest.fixture
 def name(tmp_path):
-    yield schema_of(tmp_path)
-    drop(tmp_path)
+    with own_schema(tmp_path) as name:
+        yield name
 
 
 async def opened(name: str, **options: object) -> PgStorage:
@@ -68,7 +68,7 @@ def test_eight_processes_may_set_up_at_once(name):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(120)
     assert [process.exitcode for process in processes] == [0] * 8
     assert asyncio.run(asked(f'SELECT version FROM "{name}".clew_schema')) == [(len(schema.MIGRATIONS),)]
 
@@ -93,7 +93,7 @@ def test_a_schema_may_have_any_name(odd):
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "x" * 64, "$clew$", "a\ud800", 5])
-def test_a_name_that_postgresql_cannot_have_is_refused(bad):
+def test_an_invalid_schema_name_is_refused(bad):
     with pytest.raises(ConfigError, match="schema"):
         PgStorage(schema=bad)
 
@@ -131,38 +131,63 @@ def test_another_type_of_the_owner_column_is_refused(name):
     asyncio.run(run())
 
 
-def test_migrating_step_by_step_gives_what_a_fresh_schema_is(name, tmp_path, monkeypatch):
-    """Each version's scripts run once, on a store with data as on an empty one."""
+@pytest.fixture
+def next_version(monkeypatch):
+    """Makes this code that of the next version, which has one more script."""
 
-    async def run() -> None:
-        storage = await opened(name)
-        await storage.apply([commit(messages=[message("m1")])])
-        await storage.close()
-        more = {
-            "more.sql": "ALTER TABLE @schema.threads ADD COLUMN more text; CREATE INDEX more ON @schema.threads (more);"
-        }
+    def make() -> None:
+        more = "ALTER TABLE @schema.threads ADD COLUMN more text; CREATE INDEX more ON @schema.threads (more);"
         real = schema.script
-        monkeypatch.setattr(schema, "script", lambda file: more.get(file) or real(file))
+        monkeypatch.setattr(schema, "script", lambda file: more if file == "more.sql" else real(file))
         monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "more.sql"))
+
+    return make
+
+
+def test_migrating_step_by_step_gives_what_a_fresh_schema_is(name, tmp_path, next_version):
+    """Each version's script runs once, with data in the tables or without."""
+
+    async def run(fresh: str) -> None:
+        await _set_up_at(shared_postgres(), name)
+        next_version()
         await set_up(name)
         await set_up(fresh)
         assert await described(name) == await described(fresh)
-        assert await asked(f'SELECT version FROM "{name}".clew_schema') == [(len(schema.MIGRATIONS),)]
+        for each in (name, fresh):
+            assert await asked(f'SELECT version FROM "{each}".clew_schema') == [(len(schema.MIGRATIONS),)]
         assert await asked(f'SELECT thread_id FROM "{name}".threads') == [("t",)]
 
-    fresh_directory = tmp_path / "fresh"
-    fresh = schema_of(fresh_directory)
-    try:
-        asyncio.run(run())
-    finally:
-        drop(fresh_directory)
+    with own_schema(tmp_path / "fresh") as fresh:
+        asyncio.run(run(fresh))
 
 
-FUNCTIONS_PART = 2
+def test_eight_may_migrate_at_once_while_a_process_of_the_version_before_writes(name, next_version):
+    async def run() -> None:
+        older = await opened(name)
+        written: list[str] = []
+
+        async def write() -> None:
+            written.append(f"m{len(written)}")
+            (outcome,) = await older.apply([commit(messages=[message(written[-1])])])
+            assert isinstance(outcome, Applied), outcome
+
+        await write()
+        next_version()
+        migrations = [asyncio.create_task(set_up(name)) for _ in range(8)]
+        while not all(task.done() for task in migrations):
+            await write()
+        await asyncio.gather(*migrations)
+        await write()
+        assert await asked(f'SELECT version FROM "{name}".clew_schema') == [(len(schema.MIGRATIONS),)]
+        found = await older.messages(MessageQuery(thread_id="t", user=None, limit=None))
+        assert [each.message_id for each in found] == written
+        await older.close()
+
+    asyncio.run(run())
 
 
 async def described(name: str) -> list[list[tuple[object, ...]]]:
-    """Everything that is in a schema, without its name."""
+    """Return all that a schema consists of, without the schema's name."""
     questions = """
         SELECT table_name::text, column_name::text, data_type::text, is_nullable::text, collation_name::text
         FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1, ordinal_position;
@@ -204,8 +229,8 @@ def test_a_user_without_rights_to_create_uses_a_schema_that_is_there(name, tmp_p
     asyncio.run(run())
 
 
-def test_a_trigram_extension_that_the_user_may_not_use_is_done_without(tmp_path):
-    """As on Supabase, where it is in a schema of its own."""
+def test_setup_does_without_a_trigram_extension_that_the_user_may_not_use(tmp_path):
+    """As on Supabase, where the extension is in a schema of its own."""
     name = f"r{abs(hash(str(tmp_path)))}"
 
     async def run() -> None:
@@ -234,7 +259,7 @@ def test_a_trigram_extension_that_the_user_may_not_use_is_done_without(tmp_path)
     asyncio.run(run())
 
 
-def test_a_store_that_is_ready_is_found_so_by_one_query(name):
+def test_setup_of_a_schema_that_is_ready_is_one_query(name):
     queries: list[str] = []
 
     async def listen(connection) -> None:
@@ -250,7 +275,7 @@ def test_a_store_that_is_ready_is_found_so_by_one_query(name):
 
 @pytest.fixture
 def other_code(monkeypatch):
-    """Lets the block that it is used in run other code: the same functions with another digest."""
+    """A context manager in which the functions have another digest, as those of other code."""
     real = schema.script
 
     @contextmanager
@@ -265,7 +290,7 @@ def other_code(monkeypatch):
 
 
 async def functions(name: str) -> dict[str, tuple[object, ...]]:
-    """The functions of a schema, each with what changes when it is replaced."""
+    """Return the functions of a schema, each with the columns that change if it is replaced."""
     rows = await asked(
         "SELECT proname::text, oid::text, xmin::text FROM pg_proc WHERE pronamespace = quote_ident($1)::regnamespace",
         name,
@@ -283,13 +308,13 @@ def test_every_function_of_the_code_has_its_digest_in_its_name(name):
     known = dict(PgStorage(schema=name)._schema.functions())
     text = "".join(map(schema.script, schema.FUNCTIONS))
     assert len(known) == text.count("CREATE ") == text.count("$clew$;")
-    # Those two are in an index.
+    # An index uses these two.
     assert set(asyncio.run(functions(name))) == {*known, "thread_words", "thread_sought"}
     assert all(each.endswith(f"_{code_of(name)}") for each in known)
 
 
 WITHOUT_A_CHECK = (
-    "DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('@schema.commit_alone_@code'::regproc),"
+    "DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('@schema.commit_fast_save_@code'::regproc),"
     " 't.next_value = in_first', 'true'); END $do$"
 )
 
@@ -298,13 +323,13 @@ WITHOUT_A_CHECK = (
     "tampering",
     [
         WITHOUT_A_CHECK,
-        "ALTER FUNCTION @schema.commit_usual_@code RESET enable_seqscan",
+        "ALTER FUNCTION @schema.commit_fast_appends_@code RESET enable_seqscan",
         "DROP FUNCTION @schema.lease_@code",
-        "DROP FUNCTION @schema.commit_@code, @schema.commit_usual_@code, @schema.commit_alone_@code",
+        "DROP FUNCTION @schema.commit_@code, @schema.commit_fast_appends_@code, @schema.commit_fast_save_@code",
     ],
     ids=["a check is gone", "a setting is gone", "one is gone", "several are gone"],
 )
-def test_functions_that_are_not_as_the_code_has_them_are_put_right_by_the_next_setup(name, tampering):
+def test_functions_that_were_changed_or_dropped_are_restored_by_the_next_setup(name, tampering):
     async def run() -> None:
         await set_up(name)
         before = await described(name)
@@ -329,7 +354,7 @@ def test_a_correction_reaches_a_schema_that_has_the_functions_of_older_code(name
 
 
 def test_older_and_newer_processes_leave_each_others_functions_alone(name, other_code):
-    """However often they set up in turn, and while both write to one thread."""
+    """They set up in turn, and both write to one thread."""
 
     async def run() -> None:
         older = await opened(name)
@@ -375,7 +400,7 @@ def test_eight_processes_may_bring_a_correction_at_once_while_an_older_one_write
     asyncio.run(run())
 
 
-def test_a_user_who_may_not_make_functions_is_told_who_has_to(name, tmp_path, other_code):
+def test_a_user_who_may_not_create_functions_is_told_who_has_to(name, tmp_path, other_code):
     role = f"f{abs(hash(str(tmp_path)))}"
 
     async def run() -> None:
@@ -394,7 +419,7 @@ def test_a_user_who_may_not_make_functions_is_told_who_has_to(name, tmp_path, ot
             await storage.setup()
             await storage.close()
             storage = PgStorage(shared_postgres().replace("postgres@", f"{role}@"), schema=name)
-            # A function that is not as it should be is no better than none.
+            # A function that was changed is treated like a missing one.
             await asked(PgStorage(schema=name)._schema.sql("ALTER FUNCTION @schema.commit_@code RESET ALL"))
             with pytest.raises(StorageError, match="open it once as the user who owns it"):
                 await storage.setup()
@@ -406,6 +431,34 @@ def test_a_user_who_may_not_make_functions_is_told_who_has_to(name, tmp_path, ot
     asyncio.run(run())
 
 
+def test_no_table_with_records_is_missing_from_the_list(name):
+    asyncio.run(set_up(name))
+    found = asyncio.run(asked("SELECT tablename::text FROM pg_tables WHERE schemaname = $1", name))
+    assert {table for (table,) in found} == {*schema.TABLES, "clew_schema"}
+
+
 def test_sql_files_say_first_what_they_guarantee():
     for file in (Path(schema.__file__).parent / "sql").iterdir():
         assert file.read_text(encoding="utf-8").startswith("-- "), file
+
+
+def test_a_schema_that_was_dropped_is_made_again_by_the_storage_that_uses_it(name):
+    async def go() -> None:
+        storage = await opened(name)
+        query = MessageQuery(thread_id="t", user=None)
+        try:
+            for number in range(2):
+                await storage.apply([commit(messages=[message(f"m{number}")])])
+                assert [each.message_id for each in await storage.messages(query)] == [f"m{number}"]
+                await asked(f'DROP SCHEMA "{name}" CASCADE')
+                with pytest.raises(StorageError, match="call setup"):
+                    await storage.messages(query)
+                with pytest.raises(StorageError, match="call setup"):
+                    await storage.apply([commit(messages=[message("lost")])])
+                await storage.setup()
+                assert await storage.messages(query) == []
+            await storage.setup()
+        finally:
+            await storage.close()
+
+    asyncio.run(go())

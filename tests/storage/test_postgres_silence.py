@@ -1,4 +1,4 @@
-"""A PostgreSQL server that stands still, and connections that went silent: every call ends, and so does closing."""
+"""A paused PostgreSQL server and silent connections: every call ends, and so does closing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clew.model.commit import Applied, Commit
 from clew.storage.postgres import PgStorage, connections, schema, storage
 from clew.testing.build import commit, message
 from clew.testing.servers import PostgresServer, Proxy, shared_postgres
-from tests.storage.test_contract_postgres import drop, schema_of
+from tests.storage.postgres_support import own_schema, schema_of
 
 PATIENCE = 0.2
 
@@ -27,20 +27,20 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def paused(server: PostgresServer) -> Iterator[PostgresServer]:
-    """The server, which goes on after the test."""
+    """The server, which is resumed after the test."""
     yield server
     server.resume()
 
 
 @pytest.fixture
 def name(tmp_path: Path) -> Iterator[str]:
-    yield schema_of(tmp_path)
-    drop(tmp_path)
+    with own_schema(tmp_path) as name:
+        yield name
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits some seconds waits a moment."""
+    """Shorter timeouts."""
     monkeypatch.setattr(connections, "RELEASE_TIMEOUT", PATIENCE)
     monkeypatch.setattr(connections, "CLOSE_TIMEOUT", PATIENCE)
     monkeypatch.setattr(storage, "CLOSE_TIMEOUT", PATIENCE)
@@ -51,7 +51,7 @@ def told(thread_id: str = "t") -> list[Commit]:
 
 
 def ends(run: Callable[[], Awaitable[None]]) -> None:
-    """That it comes to an end: without what is tested, it would wait for ever."""
+    """Check that it ends: without the tested timeout it would wait forever."""
 
     async def whole() -> None:
         async with asyncio.timeout(60):
@@ -60,7 +60,7 @@ def ends(run: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_a_storage_with_idle_connections_closes_though_the_server_stands_still(paused, tmp_path):
+def test_a_storage_with_idle_connections_closes_though_the_server_is_paused(paused, tmp_path):
     async def run() -> None:
         opened = PgStorage(paused.url, schema=schema_of(tmp_path))
         await opened.setup()
@@ -71,7 +71,7 @@ def test_a_storage_with_idle_connections_closes_though_the_server_stands_still(p
     ends(run)
 
 
-def test_a_storage_closes_after_calls_that_a_server_which_stands_still_never_answered(paused, tmp_path):
+def test_a_storage_closes_after_calls_that_a_paused_server_never_answered(paused, tmp_path):
     async def run() -> None:
         opened = PgStorage(paused.url, schema=schema_of(tmp_path))
         await opened.setup()
@@ -81,7 +81,7 @@ def test_a_storage_closes_after_calls_that_a_server_which_stands_still_never_ans
         for each in given_up[:6]:
             each.cancel()
         await opened.close()
-        # Those that still waited are told.
+        # The waiting calls get an error.
         assert {type(error) for error in await asyncio.gather(*given_up[6:], return_exceptions=True)} == {
             TransientStorageError
         }
@@ -91,7 +91,7 @@ def test_a_storage_closes_after_calls_that_a_server_which_stands_still_never_ans
 
 def test_a_statement_that_is_not_answered_ends_with_command_timeout(paused, tmp_path):
     async def run() -> None:
-        # Long enough for what the server does answer, on a busy machine too.
+        # Long enough for an answer on a busy machine.
         config = {"command_timeout": 1.5, "timeout": 1.5}
         opened = PgStorage(paused.url, schema=schema_of(tmp_path), pool_config=config)
         await opened.setup()

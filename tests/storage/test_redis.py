@@ -1,4 +1,4 @@
-"""What is Redis's own: expiry, the indexes, the scripts, the memory limit, connections."""
+"""Redis specifics: expiry, indexes, scripts, the memory limit, connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery, ThreadQuery
 from clew.storage.protocol import StaleBasisError
 from clew.storage.redis import RedisStorage
-from clew.storage.redis.calling import Caller
+from clew.storage.redis.caller import Caller
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.scripts import UNLIST
 from clew.storage.redis.settings import Address
@@ -61,11 +61,11 @@ def own() -> Iterator[RedisServer]:
 
 
 def calls(client: Any) -> dict[str, int]:
-    """How often each command was called since the counts were reset."""
+    """Return how often each command was called since the counts were reset."""
     return {name.removeprefix("cmdstat_"): each["calls"] for name, each in client.info("commandstats").items()}
 
 
-# One script call a commit
+# One script call per commit
 
 
 def test_a_commit_is_one_script_call(own, prefix):
@@ -80,7 +80,7 @@ def test_a_commit_is_one_script_call(own, prefix):
         assert calls(client)["evalsha"] == 21
 
 
-def test_a_thread_is_one_key_and_nothing_stays_of_it(store, prefix, client):
+def test_a_thread_is_one_key_and_its_deletion_leaves_nothing(store, prefix, client):
     keys = Keys(prefix)
     store.apply(full_commit("a", user="ann"))
     found = {keys.meta, keys.thread("a"), keys.of_user("ann"), keys.bucket("a")}
@@ -137,7 +137,7 @@ def test_a_thread_expires_as_a_whole_and_later_with_each_commit(prefix, client):
         client.pexpire(key, 1000)
         store.everything()
         assert ttl_of(client, key) <= 1000
-        # It is one key, so no part of it can go alone.
+        # It is one key, so it goes as a whole.
         client.pexpire(key, 1)
         wait_until(lambda: not client.exists(key))
         assert store.thread() is None
@@ -159,7 +159,7 @@ def test_a_thread_that_is_written_without_a_ttl_stays(prefix, client):
         assert ttl_of(client, Keys(prefix).thread("u")) == -1
 
 
-def test_a_lease_of_no_thread_is_kept_for_a_while_and_then_cleaned_up(store, prefix, client):
+def test_a_lease_without_a_thread_expires_after_a_while(store, prefix, client):
     store.lease("me", ttl=30)
     assert ttl_of(client, Keys(prefix).thread("t")) > 86_000_000
     token = store.lease("me", now=later(1), ttl=30).token
@@ -168,7 +168,7 @@ def test_a_lease_of_no_thread_is_kept_for_a_while_and_then_cleaned_up(store, pre
     assert store.lease("you", now=later(2)).holder == "me"
 
 
-def test_tokens_grow_on_after_the_key_that_counts_them_was_lost(store, prefix, client):
+def test_tokens_keep_growing_after_the_counter_was_lost(store, prefix, client):
     client.set(Keys(prefix).token, 200_000)
     before = store.lease("me", ttl=10).token
     client.delete(Keys(prefix).token)
@@ -177,7 +177,7 @@ def test_tokens_grow_on_after_the_key_that_counts_them_was_lost(store, prefix, c
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e300, "60"])
-def test_a_ttl_is_more_than_nothing(ttl):
+def test_a_ttl_must_be_a_positive_number(ttl):
     with pytest.raises(ConfigError, match="ttl"):
         RedisStorage(shared_redis(), ttl=ttl)
 
@@ -201,12 +201,13 @@ def test_a_thread_of_a_process_that_died_before_listing_it_is_listed_by_the_next
             with pytest.raises(Stopped):
                 dying.apply(made)
         assert store.known().thread_id == "t"
-        # It was never acknowledged, so it may be missing; whoever acknowledges anything of it lists it.
+        # It was never acknowledged, so the index may lack it. The next acknowledged commit lists
+        # it.
         assert store.apply(made).repeated
         assert store.thread_ids(user="ann") == ["t"] == store.thread_ids()
 
 
-def test_a_reader_that_found_a_thread_gone_does_not_unlist_the_one_made_since(prefix):
+def test_a_reader_that_found_a_thread_gone_does_not_unlist_its_successor(prefix):
     with opened(shared_redis(), prefix=prefix) as store, opened(shared_redis(), prefix=prefix) as reader:
         store.apply_all(full_commit(), deletion())
 
@@ -224,7 +225,7 @@ def test_a_reader_that_found_a_thread_gone_does_not_unlist_the_one_made_since(pr
                 patch.setattr(Caller, "call_all", slow)
                 listed = asyncio.create_task(other.threads(ThreadQuery(user=None)))
                 await stopped.wait()
-                # The reader saw that the thread is not there, and is about to take it out.
+                # The reader has found no thread, and is about to remove its entry.
                 (made,) = await other.apply([full_commit()])
                 assert isinstance(made, Applied)
                 go_on.set()
@@ -236,7 +237,7 @@ def test_a_reader_that_found_a_thread_gone_does_not_unlist_the_one_made_since(pr
         reader.run(race())
 
 
-def test_what_a_process_knows_of_the_index_ends_with_the_thread(prefix):
+def test_a_process_forgets_its_index_entries_of_a_deleted_thread(prefix):
     with opened(shared_redis(), prefix=prefix) as one, opened(shared_redis(), prefix=prefix) as other:
         one.apply(full_commit())
         other.apply(deletion())
@@ -260,7 +261,7 @@ def test_an_owner_who_gets_a_thread_back_has_it_listed(prefix):
 def test_pages_of_many_threads_are_exact_though_bounds_are_not(store):
     names = [f"t{number:03}" for number in range(300)]
     store.outcomes(*(commit(name, user="ann", messages=[message("m")], at=later(at)) for at, name in enumerate(names)))
-    # All are within a minute or two of each other, in an order that their bounds do not tell.
+    # All are within a minute or two of each other, and their bounds are in another order.
     for at, name in enumerate(names[::7]):
         store.apply(commit(name, user="ann", messages=[message("n")], at=later(1000 - at)))
     expected = [*names[::7], *(name for name in reversed(names) if name not in names[::7])]
@@ -272,7 +273,7 @@ def test_pages_of_many_threads_are_exact_though_bounds_are_not(store):
 
 
 @pytest.mark.parametrize("url", [shared_redis, shared_cluster], ids=["server", "cluster"])
-def test_reclaiming_lists_what_is_there_and_forgets_what_is_not(url, prefix):
+def test_reclaiming_lists_existing_threads_and_unlists_missing_ones(url, prefix):
     keys = Keys(prefix)
     with opened(url(), prefix=prefix) as store:
         store.apply_all(*(full_commit(f"t{number}", user=f"u{number % 3}") for number in range(30)))
@@ -321,7 +322,7 @@ def test_a_commit_is_whole_or_not_at_all_when_memory_is_full(prefix):
         assert "maxmemory" in str(error)
         assert not isinstance(error, TransientStorageError)
         assert written > 50
-        # Nothing of the one that was refused is there, also of a kind that takes something away first.
+        # A refused commit leaves nothing, even if it removes something first.
         before = store.everything()
         swap = commit(remove=Removal(messages=("m1",), checkpoints=(("", "c1"),)), messages=[message("m1", "again")])
         anew = full_commit(remove=Removal(thread=True))
@@ -330,7 +331,7 @@ def test_a_commit_is_whole_or_not_at_all_when_memory_is_full(prefix):
             with pytest.raises(StorageError, match="maxmemory"):
                 store.apply(refused)
         assert store.everything() == before
-        # What only takes away is let through, and makes room.
+        # Commits that only remove are accepted, and make room.
         store.apply(commit(remove=Removal(checkpoints=(("", "c1"),), messages=("m1",))))
         store.apply(deletion())
         # The memory of a deleted thread is freed in the background.
@@ -340,7 +341,7 @@ def test_a_commit_is_whole_or_not_at_all_when_memory_is_full(prefix):
 
 
 def test_a_commit_that_was_applied_as_memory_ran_full_is_acknowledged_and_listed(own, prefix, monkeypatch):
-    """The server takes the commit, is full from then on, and still has to be told of the thread."""
+    """The server's memory is full after the commit, but the indexes must still be written."""
     call_all = Caller.call_all
 
     async def full(self: Caller, given: Any) -> Any:
@@ -360,7 +361,7 @@ def test_a_commit_that_was_applied_as_memory_ran_full_is_acknowledged_and_listed
             own.call("CONFIG", "SET", "maxmemory", 0)
 
 
-def test_a_lease_of_a_thread_is_taken_and_given_back_when_memory_is_full(own, prefix):
+def test_a_threads_lease_is_taken_and_returned_when_memory_is_full(own, prefix):
     with opened(own.url, prefix=prefix) as store:
         store.apply(full_commit())
         own.call("CONFIG", "SET", "maxmemory", 1)
@@ -370,7 +371,7 @@ def test_a_lease_of_a_thread_is_taken_and_given_back_when_memory_is_full(own, pr
             store.apply(commit(fence=first.token, remove=Removal(messages=("m1",))))
             store.lease("me", now=later(2), ttl=0)
             assert store.lease("you", now=later(3), ttl=30).token > first.token
-            # One of no thread would be a key more.
+            # Without a thread, a lease would need a new key.
             with pytest.raises(StorageError, match="maxmemory"):
                 store.lease("me", "other")
         finally:
@@ -413,7 +414,7 @@ def test_a_server_that_may_evict_threads_is_warned_of(prefix, caplog, policy, tt
         assert any(policy in text for text in warned(caplog)) == told
 
 
-# What is stored
+# Stored data
 
 
 def test_a_store_of_a_newer_version_is_not_touched(prefix, client):
@@ -428,7 +429,7 @@ def test_a_prefix_that_is_in_use_is_refused(prefix, client):
         asyncio.run(_set_up(prefix))
 
 
-def test_a_key_of_something_else_is_reported_and_left_alone(store, prefix, client):
+def test_another_programs_key_is_reported_and_not_touched(store, prefix, client):
     key = Keys(prefix).thread("t")
     client.set(key, b"not a thread")
     with pytest.raises(StorageError, match="prefix of its own"):
@@ -462,12 +463,12 @@ def test_two_databases_are_two_stores(prefix, own):
         assert one.thread_ids() == ["t"]
 
 
-def test_a_database_that_is_not_there_is_a_mistake_of_the_settings(prefix, own):
+def test_a_missing_database_is_a_config_error(prefix, own):
     with pytest.raises(ConfigError, match="database"):
         asyncio.run(_set_up(prefix, f"{own.url}/99"))
 
 
-def test_a_wrong_password_is_told_at_once():
+def test_a_wrong_password_is_reported_at_once():
     with RedisServer({"requirepass": "right"}) as server:
         with opened(server.url, password="right") as store:
             store.apply(full_commit())
@@ -561,7 +562,7 @@ def test_addresses_of_ipv6_lose_their_brackets(url):
 
 
 @pytest.mark.parametrize("client", ["redis://localhost", redis.Redis(), None], ids=["URL", "sync client", "nothing"])
-def test_what_is_no_asynchronous_client_is_refused(client):
+def test_a_sync_client_is_refused(client):
     with pytest.raises(ConfigError, match=r"redis\.asyncio"):
         RedisStorage.from_client(client)
 
@@ -630,7 +631,7 @@ def test_a_storage_goes_on_in_another_event_loop(prefix):
 
     assert [asyncio.run(save(number)) for number in range(3)] == [1, 2, 3]
     asyncio.run(storage.close())
-    # Each loop closed its connections as it ended: a socket that was left would be complained of here.
+    # Each loop closed its connections: an open socket would raise a ResourceWarning here.
     gc.collect()
 
 
@@ -653,7 +654,7 @@ def test_a_forked_process_has_connections_of_its_own(prefix):
         for number in range(20):
             store.apply(commit(checkpoint=checkpoint(f"c{number}")))
         for child in children:
-            child.join(30)
+            child.join(120)
             assert child.exitcode == 0
         assert len(store.checkpoints()) == 24
 
@@ -693,7 +694,7 @@ def test_a_checkpointer_on_redis_serves_sync_and_async_code(prefix):
 
 
 def test_a_search_of_a_very_long_thread_takes_several_calls(store, monkeypatch):
-    monkeypatch.setattr("clew.storage.redis.reading.SCANNED_AT_ONCE", 200)
+    monkeypatch.setattr("clew.storage.redis.queries.SCANNED_AT_ONCE", 200)
     many = messages(*("needle" if number % 100 == 99 else "hay" for number in range(1000)))
     store.apply(commit(messages=many))
     found = [each.message_id for each in many if each.text == "needle"]
@@ -703,7 +704,7 @@ def test_a_search_of_a_very_long_thread_takes_several_calls(store, monkeypatch):
 
 
 def test_totals_of_a_long_thread_take_several_calls(store, monkeypatch):
-    monkeypatch.setattr("clew.storage.redis.upkeep._COUNTED_AT_ONCE", 50)
+    monkeypatch.setattr("clew.storage.redis.thread_index._COUNTED_AT_ONCE", 50)
     store.apply(commit(messages=messages(*map(str, range(300)))))
     store.outcomes(*chain(120))
     (total,) = store.stats().by_day.values()

@@ -1,4 +1,4 @@
-"""A cluster in motion: a node that dies, a replica that takes over, a slot that moves while its threads are written."""
+"""Cluster changes: a node dies, a replica takes over, a slot moves while its threads are written."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_cluster_is_found_from_any_node(cluster, prefix, scheme):
 
 
 def move_slot(cluster: RedisCluster, slot: int, after_each: Any) -> None:
-    """Move a slot to the next node as redis-cli does it, key by key."""
+    """Move a slot to the next node key by key, as redis-cli does."""
     source = cluster.node_of(slot)
     target = next(node for node in cluster.nodes if node is not source)
     names = {node.port: node.call("CLUSTER", "MYID").decode() for node in cluster.nodes}
@@ -85,7 +85,7 @@ def move_slot(cluster: RedisCluster, slot: int, after_each: Any) -> None:
 
 
 def threads_of_one_slot(prefix: str, count: int) -> list[str]:
-    """Names of threads that lie in the slot of the first."""
+    """Return names of threads in the same slot."""
     keys = Keys(prefix)
     slot = slot_of(keys.thread("t"))
     found, number = ["t"], 0
@@ -104,7 +104,7 @@ def test_a_slot_moves_while_its_threads_are_written(cluster, prefix):
         storage = RedisStorage(cluster.url, prefix=prefix, **QUICK)
         loop = asyncio.get_running_loop()
         counts = dict.fromkeys(names, 0)
-        # New threads come while the slot is under way, too.
+        # New threads are created while the slot moves.
         await saved(storage, commit(names[0], values=row(0), checkpoint=checkpoint("c0")))
         counts[names[0]] = 1
         done, turned = False, asyncio.Event()
@@ -132,7 +132,7 @@ def test_a_slot_moves_while_its_threads_are_written(cluster, prefix):
                     turned.clear()
                     await turned.wait()
 
-            asyncio.run_coroutine_threadsafe(until(), loop).result(30)
+            asyncio.run_coroutine_threadsafe(until(), loop).result(120)
 
         async def move() -> None:
             nonlocal done
@@ -174,7 +174,7 @@ def test_the_other_slots_go_on_when_a_node_dies(prefix):
             made = [commit(name, checkpoint=checkpoint("c2")) for name in names]
             outcomes = await storage.apply(made)
             for each, outcome in zip(made, outcomes, strict=True):
-                # The index of a thread may be with the dead node; what was applied is then found applied later.
+                # A thread's index may be on the dead node; a retry then finds the commit applied.
                 if each.thread_id in of_dead:
                     assert isinstance(outcome, TransientStorageError)
                 else:
@@ -201,7 +201,7 @@ def test_a_replica_takes_over_for_a_node_that_dies(prefix):
             for name in names:
                 await saved(storage, full_commit(name))
             dead = cluster.node_of(slot_of(Keys(prefix).thread("t0")))
-            # So that nothing is left that only the dying node knows.
+            # Wait for replication, so that the dying node has nothing of its own.
             await asyncio.to_thread(dead.call, "WAIT", 1, 5000)
             dead.kill()
             for name in names:
@@ -211,5 +211,32 @@ def test_a_replica_takes_over_for_a_node_that_dies(prefix):
             found = await persistent(lambda: storage.threads(ThreadQuery(user=None)))
             assert len(found) == 30
             await storage.close()
+
+        asyncio.run(work())
+
+
+def test_a_process_that_only_reads_finds_the_replica_that_took_over(prefix):
+    with RedisCluster(replicas=1) as cluster:
+
+        async def work() -> None:
+            writer = RedisStorage(cluster.url, prefix=prefix, **QUICK)
+            reader = RedisStorage(cluster.url, prefix=prefix, **QUICK)
+            pinging = RedisStorage(cluster.url, prefix=prefix, **QUICK)
+            await pinging.ping()
+            await saved(writer, full_commit())
+            dead = cluster.node_of(slot_of(Keys(prefix).thread("t")))
+            await asyncio.to_thread(dead.call, "WAIT", 1, 5000)
+            assert await ids_of(reader, "t") == ["c1"]
+            dead.kill()
+            # Before the failover: the reader learns nothing new.
+            with pytest.raises(TransientStorageError):
+                await reader.checkpoints(CheckpointQuery(thread_id="t", user=None))
+            with pytest.raises(TransientStorageError):
+                await pinging.ping()
+            await saved(writer, commit(checkpoint=checkpoint("c2")), seconds=60)
+            assert await ids_of(reader, "t") == ["c1", "c2"]
+            await persistent(pinging.ping)
+            for storage in (writer, reader, pinging):
+                await storage.close()
 
         asyncio.run(work())

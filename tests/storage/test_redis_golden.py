@@ -1,4 +1,4 @@
-"""Threads that older versions of the Redis storage wrote read as they did: the stored form is a promise."""
+"""Golden files: threads that older versions of the Redis storage wrote are read unchanged."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from clew.testing.servers import shared_redis
 from tests.storage.redis_support import opened
 
 GOLDEN = [Path(__file__).parent / f"redis_thread_v{version}.json" for version in (1, 2)]
-"""Score and member (in base64) of a thread's sorted set after `commits()`. Never made anew: new code must read them. The
-first has receipts in two regions, some of them kept for ever; in the second all are in one."""
+"""Scores and members (in base64) of a thread's sorted set after `commits()`. Never regenerated: new
+code must read them. The first has receipts in two regions, some of them permanent; the second has
+all in one."""
 
 
 def stored(golden: Path) -> list[tuple[bytes, float]]:
@@ -31,7 +32,7 @@ def stored(golden: Path) -> list[tuple[bytes, float]]:
 
 
 def commits() -> list[Commit]:
-    """A thread with one of everything, and something of it changed and taken out again."""
+    """A thread with one record of each kind, some of them changed and removed again."""
     main = checkpoint("c1", metadata=b"\0meta", body=b"\xffbody", covers=[(0, 2)], run_id="r1", step=-(2**63))
     return [
         commit(
@@ -57,7 +58,7 @@ def commits() -> list[Commit]:
 
 
 def plain(store: DrivenStorage) -> dict[str, Any]:
-    """Everything, without the incarnation that each store draws."""
+    """Return everything but the incarnation, which each store draws."""
     found = store.everything()
     for name, value in found.items():
         if getattr(value, "basis", None):
@@ -66,24 +67,24 @@ def plain(store: DrivenStorage) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.stem)
-def test_a_thread_of_an_older_version_is_read_and_written_on(golden: Path) -> None:
+def test_a_thread_of_an_older_version_is_read_and_written_to(golden: Path) -> None:
     prefix = new_id()
     with redis.Redis.from_url(shared_redis()) as client:
         client.zadd(Keys(prefix).thread("t"), dict(stored(golden)))
     reference = DrivenStorage(MemoryStorage)
     with opened(shared_redis(), prefix=prefix) as store:
-        # An index that is lost is made anew from the threads.
+        # A lost index is rebuilt from the threads.
         store.run(store.storage.reclaim())
         reference.apply_all(*commits())
         assert plain(store) == plain(reference)
         assert all(store.apply(each).repeated for each in commits())
         receipts = store.run(store.storage.journal(JournalQuery(thread_id="t", receipts=True))).receipts
-        # The ids of commits whose checkpoint has another id, or is gone, oldest first.
+        # Ids of commits whose checkpoint has another id or is gone, oldest first.
         assert receipts == ("1", "c3", "2", "3", "4", "5")
         for each in (store, reference):
             each.apply(commit(user="ann", values=row(3), checkpoint=checkpoint("c4", covers=[(1, 4)])))
         assert plain(store) == plain(reference)
-        # It has no chain, and gets one.
+        # It has no chain yet, and gets one.
         for each in (store, reference):
             each.apply(commit(commit_id="6", user="ann", messages=[message("m3")], after=After(None), journal=b"j"))
             each.apply(commit(commit_id="7", user="ann", values=row(4), checkpoint=checkpoint("c5"), after=After("6")))
@@ -98,5 +99,5 @@ def test_a_thread_is_still_written_as_the_newest_version_wrote_it() -> None:
         store.apply_all(*commits())
         written: Any = client.zrange(Keys(prefix).thread("t"), 0, -1, withscores=True)
     golden = stored(GOLDEN[-1])
-    # The header has the incarnation and the time of making in it.
+    # The header differs: it has the incarnation and the creation time.
     assert [each for each in written if each[0][:1] != b"H"] == [each for each in golden if each[0][:1] != b"H"]

@@ -1,4 +1,4 @@
-"""The journal in Redis: what it costs, what keeps it, and that whatever was acknowledged is found."""
+"""The journal in Redis: its cost, its durability, and that every acknowledged entry is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clew.model.commit import After, Applied, Begin, Removal
 from clew.model.queries import JournalQuery
 from clew.storage.protocol import StaleBasisError
 from clew.storage.redis import RedisStorage, journal
-from clew.storage.redis.calling import Caller
+from clew.storage.redis.caller import Caller
 from clew.storage.redis.journal import shares
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.scripts import UNLIST
@@ -55,14 +55,14 @@ def trim(store: DrivenStorage, **query: Any) -> None:
     store.run(store.storage.trim(store.journal(**query)))
 
 
-# What it costs
+# Cost
 
 
 def calls(client: Any) -> int:
     return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
 
 
-def test_a_commit_that_leaves_an_entry_is_one_call_though_the_entries_before_are_trimmed(prefix):
+def test_a_commit_with_an_entry_is_one_call_though_earlier_entries_were_trimmed(prefix):
     with RedisServer() as server, opened(server.url, prefix=prefix) as store:
         store.apply(full_commit(journal=b"j"))
         trim(store)
@@ -105,7 +105,7 @@ def test_many_threads_with_entries_are_read_and_counted(store, monkeypatch):
         left -= len(entries)
         seen += [(each.thread_id, each.commit_id) for each in entries]
     assert (left, len(set(seen)), {name for name, _ in seen}) == (0, 90, set(names))
-    # What comes when all is quiet is found at once, too.
+    # An entry that comes after all were trimmed is found at once, too.
     store.apply(commit("t3", messages=[message("late")], journal=b"3"))
     assert [each.thread_id for each in store.journal()] == ["t3"]
 
@@ -123,7 +123,7 @@ def die(*_: object) -> None:
 
 @EITHER
 @pytest.mark.parametrize("way", ["again", "next", "swept", "reclaimed"])
-def test_an_entry_of_a_process_that_died_before_the_index_had_it_is_found(url, way, prefix, monkeypatch):
+def test_an_entry_of_a_process_that_died_before_indexing_it_is_found(url, way, prefix, monkeypatch):
     monkeypatch.setattr(journal, "EVERY", 0)
     with opened(url(), prefix=prefix) as dying, opened(url(), prefix=prefix) as store:
         made = full_commit(journal=b"j")
@@ -139,7 +139,7 @@ def test_an_entry_of_a_process_that_died_before_the_index_had_it_is_found(url, w
         elif way == "reclaimed":
             store.run(store.storage.reclaim())
         else:
-            # The servers have keys of other tests, too.
+            # The servers have keys of other tests, which the sweep passes too.
             wait_until(lambda: store.journal() != [])
         assert [each.data for each in store.journal()][:1] == [b"j"]
         assert store.journal_count() == (2 if way == "next" else 1)
@@ -155,13 +155,13 @@ def test_a_thread_that_is_quiet_leaves_the_index_and_comes_back(url, prefix, mon
         for number in range(4):
             store.apply(commit(messages=[message(f"m{number}")], journal=b"%d" % number))
             assert [each.data for each in other.journal()] == [b"%d" % number]
-            # The one that commits learns from the thread that another took it out of the index.
+            # The thread tells the writer that another process has removed it from the index.
             trim(other)
             assert other.journal() == []
             assert other.run(caller.command(index, "ZCARD", index)) == 0
 
 
-def test_an_entry_that_comes_while_its_thread_is_taken_out_of_the_index_is_found(prefix, monkeypatch):
+def test_an_entry_that_comes_while_its_thread_is_removed_from_the_index_is_found(prefix, monkeypatch):
     monkeypatch.setattr(journal, "QUIET_FOR", 0)
     with opened(shared_redis(), prefix=prefix) as store, opened(shared_redis(), prefix=prefix) as writer:
         writer.apply(full_commit(journal=b"1"))
@@ -172,7 +172,7 @@ def test_an_entry_that_comes_while_its_thread_is_taken_out_of_the_index_is_found
 
             async def slow(self: Caller, given: Any) -> Any:
                 if given and given[0][0] is UNLIST and not raced:
-                    # The thread was found without entries, and is about to be taken out.
+                    # The thread was found without entries, and is about to be removed.
                     raced.append(await asyncio.to_thread(writer.apply, late))
                 return await answer(self, given)
 
@@ -187,7 +187,7 @@ def test_an_entry_that_comes_while_its_thread_is_taken_out_of_the_index_is_found
         store.run(race())
 
 
-# Keeping
+# Durability
 
 
 def test_a_thread_with_entries_does_not_expire_until_they_are_trimmed(prefix, client):
@@ -196,7 +196,7 @@ def test_a_thread_with_entries_does_not_expire_until_they_are_trimmed(prefix, cl
         store.apply(full_commit())
         assert 3_590_000 < client.pttl(key) <= 3_600_000
         for number, noted in enumerate((b"1", b"2", None)):
-            # By the short way and by the long one.
+            # By the fast path and by the general one.
             store.apply(commit(values=row(3 + number), checkpoint=checkpoint(f"d{number}"), journal=noted))
             assert client.pttl(key) == -1
             store.apply(commit(messages=[message(f"d{number}")], journal=noted))
@@ -206,7 +206,7 @@ def test_a_thread_with_entries_does_not_expire_until_they_are_trimmed(prefix, cl
         assert client.pttl(key) == -1
         trim(store)
         assert 3_590_000 < client.pttl(key) <= 3_600_000
-        # Who has no ttl keeps it for good.
+        # A writer without a ttl removes the expiry.
         store.apply(commit(messages=[message("m9")], journal=b"3"))
         trim(store)
         assert client.pttl(key) == -1
@@ -236,7 +236,7 @@ def test_a_deleted_thread_leaves_its_entries_and_then_its_last_position_for_a_da
     assert (client.zcard(key), DAY - 10_000 < client.pttl(key) <= DAY) == (1, True)
 
 
-def test_a_lease_without_a_thread_does_not_take_the_journal_away(store, prefix, client):
+def test_a_lease_without_a_thread_does_not_expire_the_journal(store, prefix, client):
     key = Keys(prefix).thread("t")
     store.apply(commit(remove=Removal(thread=True), journal=b"1"))
     token = store.lease("me", ttl=30).token
@@ -250,7 +250,7 @@ def test_a_lease_without_a_thread_does_not_take_the_journal_away(store, prefix, 
 def test_positions_grow_though_the_clock_goes_back(store, prefix, client, trimmed):
     store.apply(full_commit(journal=b"1"))
     (entry,) = store.journal()
-    # As if the entry had been written tomorrow, before the clock was set right.
+    # As if the clock had been a day ahead when the entry was written.
     key, ahead = Keys(prefix).thread("t"), entry.position + DAY * 1000
     (stored,) = client.zrangebyscore(key, 2**51 + 1, 2**52 - 1)
     client.zrem(key, stored)
@@ -292,7 +292,7 @@ def test_a_full_memory_refuses_entries_whole(prefix):
         assert "maxmemory" in str(error)
         entries = store.journal(limit=1000)
         assert [each.commit_id for each in entries] == [f"c{number}" for number in range(count)]
-        # A deletion makes room, and is noted.
+        # A deletion makes room, and leaves an entry.
         gone = commit(commit_id="gone", remove=Removal(thread=True), after=After(f"c{count - 1}"), journal=b"")
         store.apply(gone)
         assert store.journal(limit=1000)[-1].commit_id == "gone"
@@ -303,7 +303,7 @@ def test_a_full_memory_refuses_entries_whole(prefix):
 # Chains
 
 
-def test_chains_go_on_by_the_short_way_as_by_the_long_one(store):
+def test_the_fast_path_continues_chains_like_the_general_one(store):
     store.apply(full_commit(commit_id="a", journal=b"a"))
     last: str | None = "a"
     for number in range(12):
@@ -337,9 +337,9 @@ def test_chains_go_on_by_the_short_way_as_by_the_long_one(store):
     ]
 
 
-def test_a_commit_of_a_clew_that_knows_no_chains_ends_the_chain(store, prefix, client):
+def test_a_commit_by_a_version_without_chains_ends_the_chain(store, prefix, client):
     store.apply(full_commit(commit_id="a", journal=b"a"))
-    # It writes the header without the flag, and leaves what it does not know.
+    # Such a version writes the header without the flag, and leaves the chain's member.
     key = Keys(prefix).thread("t")
     (header,) = client.zrangebyscore(key, 0, 0)
     assert header[98] == 2
@@ -352,7 +352,7 @@ def test_a_commit_of_a_clew_that_knows_no_chains_ends_the_chain(store, prefix, c
     store.apply(commit(values=row(3), checkpoint=checkpoint("c2"), after=After("b")))
 
 
-def test_what_a_thread_is_known_by_must_fit(store):
+def test_an_incarnation_that_is_too_long_is_refused(store):
     outcomes = store.outcomes(
         full_commit("a", begin=Begin(incarnation="x" * 21)), full_commit("b", begin=Begin(incarnation="ünï"))
     )

@@ -1,4 +1,4 @@
-"""The keys of the Redis storage: no two ids share one, and a thread's key hashes to the thread."""
+"""Keys of the Redis storage: no two ids share one, and a thread's keys hash to one slot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clew.testing.servers import shared_cluster
 
 KEYS = Keys("clew")
 ids = st.text(st.one_of(st.sampled_from("{}%:a0"), st.characters()), max_size=12)
-"""Ids that are full of what means something in a key. Lone surrogates among them."""
+"""Ids with characters that are special in keys, and with lone surrogates."""
 
 
 @given(st.lists(ids, unique=True, max_size=8))
@@ -41,7 +41,7 @@ def test_the_hash_tag_is_exactly_the_escaped_id(name):
 
 
 @given(ids)
-def test_an_id_can_be_told_from_its_key(name):
+def test_an_id_can_be_read_from_its_key(name):
     assert KEYS.thread_of(KEYS.thread(name)) == name
     assert KEYS.thread_of(KEYS.of_user(name)) is None
     assert KEYS.user_of(KEYS.of_user(name)) == name

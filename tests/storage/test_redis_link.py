@@ -1,4 +1,4 @@
-"""A link that is interrupted leaves nobody waiting, and gives no answer to whoever did not ask for it."""
+"""Interrupted links: every caller gets its own answer or an error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from redis.asyncio.connection import Connection
 
 from clew.errors import TransientStorageError
-from clew.storage.redis import routing
+from clew.storage.redis import router
 from clew.storage.redis.link import Link
-from clew.storage.redis.routing import Node
+from clew.storage.redis.router import Node
 from clew.storage.redis.settings import Limits
 from clew.testing.servers import Proxy, shared_redis
+
+LIMITS = Limits(pool_size=1, min_idle=0, health_check=0, read_timeout=600, write_timeout=600)
 
 
 async def connect() -> Connection:
@@ -31,19 +33,19 @@ def redis_connection(url: str) -> Connection:
 
 
 async def linked() -> Link:
-    link = Link("there", read_timeout=30, write_timeout=30, health_check=0)
+    link = Link("there", LIMITS)
     await link.open(connect)
     return link
 
 
 @contextmanager
 def loop_of_its_own() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """Runs coroutines on a loop that goes on after one was interrupted."""
+    """Runs coroutines on a loop that survives an interrupted one."""
     with closing(asyncio.new_event_loop()) as loop:
         yield loop.run_until_complete
 
 
-def test_what_can_not_be_packed_takes_no_answer_from_others() -> None:
+def test_a_command_that_can_not_be_packed_does_not_shift_answers() -> None:
     async def go() -> None:
         link = await linked()
         first = link.call("ECHO", "first")
@@ -56,7 +58,7 @@ def test_what_can_not_be_packed_takes_no_answer_from_others() -> None:
 
 
 @pytest.mark.parametrize("where", ["while it sends", "while it reads", "between an answer and who waits for it"])
-def test_whoever_waits_on_a_link_that_is_interrupted_is_told(where: str) -> None:
+def test_every_caller_of_an_interrupted_link_gets_an_answer(where: str) -> None:
     with loop_of_its_own() as run:
         link: Link = run(linked())
 
@@ -75,16 +77,16 @@ def test_whoever_waits_on_a_link_that_is_interrupted_is_told(where: str) -> None
         waiting = run_task(run, ask())
         with pytest.raises(KeyboardInterrupt):
             run(asyncio.wait([waiting]))
-        answers = run(asyncio.wait_for(waiting, 10))
+        answers = run(asyncio.wait_for(waiting, 120))
         if where == "while it reads":
             assert answers.pop(0) == b"0"
         assert all(isinstance(each, TransientStorageError) for each in answers), answers
         assert not link.alive
-        run(asyncio.wait_for(link.close(), 10))
+        run(asyncio.wait_for(link.close(), 120))
 
 
 def run_task(run: Callable[[Coroutine[Any, Any, Any]], Any], work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """`work` as a task of the loop of `run`, which has not begun."""
+    """Return `work` as a task that has not begun, on the loop of `run`."""
 
     async def begin() -> asyncio.Task[Any]:
         return asyncio.ensure_future(work)
@@ -99,7 +101,7 @@ class _Interrupting(int):
 
 
 class _Future(asyncio.Future[Any]):
-    """Is interrupted when it is first told its result."""
+    """A future that is interrupted when its result is first set."""
 
     interrupted = False
 
@@ -111,7 +113,7 @@ class _Future(asyncio.Future[Any]):
 
 
 class _Reader:
-    """Is interrupted when it is asked for the second answer."""
+    """A reader that is interrupted at the second answer."""
 
     def __init__(self, reader: Any) -> None:
         self._reader, self._asked = reader, 0
@@ -127,13 +129,13 @@ class _Reader:
 def test_a_connection_that_ends_as_it_is_opened_is_a_transient_error() -> None:
     async def ended() -> Connection:
         connection = await connect()
-        # Its end is told to redis-py, before the link is there to hear of it.
+        # redis-py's protocol gets `connection_lost`, before the link takes over.
         connection._writer.transport.abort()  # type: ignore[union-attr]
         await asyncio.sleep(0)
         return connection
 
     async def go() -> None:
-        link = Link("there", read_timeout=30, write_timeout=30, health_check=0)
+        link = Link("there", LIMITS)
         with pytest.raises(TransientStorageError, match="there can't be reached"):
             await link.open(ended)
         assert not link.alive
@@ -141,7 +143,7 @@ def test_a_connection_that_ends_as_it_is_opened_is_a_transient_error() -> None:
     asyncio.run(go())
 
 
-def test_a_link_that_is_given_up_while_it_opens_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_whose_opening_is_cancelled_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go(proxy: Proxy) -> None:
         asked: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
 
@@ -150,18 +152,17 @@ def test_a_link_that_is_given_up_while_it_opens_is_cut(monkeypatch: pytest.Monke
                 asked.set_result(self)
                 return super().call(*command)
 
-        monkeypatch.setattr(routing, "Link", Noted)
+        monkeypatch.setattr(router, "Link", Noted)
 
         async def slow() -> Connection:
             connection = redis_connection(proxy.url(shared_redis()))
             await connection.connect()
-            # It is asked to speak the older one, and the answer takes its time.
+            # It is asked to use RESP2, and the answer takes its time.
             connection.protocol = 3
             await asyncio.to_thread(proxy.delay, 20)
             return connection
 
-        limits = Limits(pool_size=1, min_idle=0, health_check=0, read_timeout=30, write_timeout=30)
-        node = Node("there", slow, limits)
+        node = Node("there", slow, LIMITS)
         opening = asyncio.ensure_future(node.link(commits=True))
         link = await asked
         opening.cancel()
@@ -173,11 +174,11 @@ def test_a_link_that_is_given_up_while_it_opens_is_cut(monkeypatch: pytest.Monke
         asyncio.run(go(proxy))
 
 
-def test_a_link_is_dropped_after_its_loop_was_closed_though_somebody_waited() -> None:
+def test_a_link_with_calls_in_flight_is_dropped_after_its_loop_was_closed() -> None:
     with loop_of_its_own() as run:
         link: Link = run(linked())
         waiting = run_task(run, _answer(link))
-        # The loop ends without a word to the link.
+        # The loop is closed without closing the link.
         link._transport.set_protocol(asyncio.Protocol())
         link._transport.abort()
         run(asyncio.sleep(0))

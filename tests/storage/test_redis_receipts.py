@@ -1,4 +1,4 @@
-"""Receipts in Redis: bounded whatever is written, and kept for the last commits of a thread."""
+"""Receipts in Redis: bounded, and kept for the last commits of a thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGION = 2**44
 
 
 class Opened:
-    """A store, and a plain client that looks at what it wrote of the thread."""
+    """A store, and a plain client that inspects the thread's key."""
 
     def __init__(self, store: DrivenStorage, client: Any, key: bytes) -> None:
         self.store, self.client, self.key = store, client, key
@@ -53,7 +53,7 @@ def said(number: int) -> Commit:
 
 def test_alternating_kinds_of_commits_leave_a_bounded_number(at: Opened) -> None:
     made = [each for number in range(400) for each in (said(number), saved(number))]
-    # Under another id than its checkpoint's, which leaves a receipt on the short way too.
+    # With another id than its checkpoint's, which leaves a receipt on the fast path too.
     made += [replace(saved(number), commit_id=f"x{number}") for number in range(1_000, 1_400)]
     for start in range(0, len(made), 50):
         at.store.outcomes(*made[start : start + 50])
@@ -71,14 +71,14 @@ def test_receipts_of_old_versions_are_pruned_by_their_age(at: Opened) -> None:
     assert at.receipts()[-1] in ("l399", "r399")
     assert len(at.receipts()) <= MOST
     at.store.outcomes(*(said(number) for number in range(MOST)))
-    # Number 400 + 320 has come, and the next one prunes.
+    # The next receipt exceeds the bound and prunes.
     assert at.store.apply(replace(said(0), commit_id="l399")).repeated
     at.store.apply(said(MOST))
     assert at.members()
     assert not any(each.startswith((b"rl", b"rr")) for each in at.members())
 
 
-def test_a_checkpoint_that_goes_leaves_a_receipt_only_if_it_is_of_a_late_commit(at: Opened) -> None:
+def test_a_removed_checkpoint_leaves_a_receipt_only_if_its_commit_is_recent(at: Opened) -> None:
     at.store.apply_all(*(saved(number) for number in range(500)))
     assert at.members() == []
     at.store.apply(commit(commit_id="gone", remove=Removal(state=True)))
@@ -88,7 +88,7 @@ def test_a_checkpoint_that_goes_leaves_a_receipt_only_if_it_is_of_a_late_commit(
     assert not at.store.apply(saved(0)).repeated
 
 
-def test_the_receipt_of_a_commit_that_replaced_a_checkpoint_is_as_young_as_that_commit(at: Opened) -> None:
+def test_the_receipt_of_a_commit_that_replaced_a_checkpoint_has_that_commits_age(at: Opened) -> None:
     at.store.apply(commit(commit_id="first", checkpoint=checkpoint("c")))
     at.store.outcomes(*(saved(number) for number in range(MOST)))
     again = commit(commit_id="c", checkpoint=checkpoint("c"))
@@ -115,7 +115,7 @@ def test_many_commits_that_bring_receipts_leave_a_bounded_number(at: Opened) -> 
     assert at.store.apply(replace(said(99), commit_id="7/999")).repeated
 
 
-def test_a_thread_that_is_not_there_has_no_receipts(at: Opened) -> None:
+def test_a_missing_thread_has_no_receipts(at: Opened) -> None:
     at.store.apply_all(said(0), commit(remove=Removal(thread=True), journal=b"j"))
     assert at.receipts() == ()
     assert at.store.apply(replace(commit(remove=Removal()), receipts=("a",))).basis is None

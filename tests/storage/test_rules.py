@@ -1,4 +1,4 @@
-"""The table of rules is whole: each has a case in the contract, an error, and a name that servers can answer with."""
+"""The table of rules is complete: each rule has contract cases, an error, and a code for servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQLite storage: the contract, and what is SQLite's own (files, processes, plans, the writer)."""
+"""The SQLite storage: the contract with small limits, files, processes, query plans and the writer."""
 
 from __future__ import annotations
 
@@ -33,38 +33,35 @@ from clew.model.commit import After, Applied, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
 from clew.model.records import ValueRow
-from clew.storage.offload import inline
-from clew.storage.packing import pack_ranges, union, unpack_ranges
+from clew.storage import execution
+from clew.storage.conversions import pack_ranges, union, unpack_ranges
 from clew.storage.protocol import StaleBasisError
 from clew.storage.sqlite import (
     SQLiteStorage,
-    applying,
+    applier,
     connections,
-    indexing,
-    reading,
+    message_index,
+    queries,
     schema,
     thread_index,
-    thread_search,
     writer,
 )
-from clew.storage.sqlite.indexing import candidates
+from clew.storage.sqlite.message_index import candidates
 from clew.testing import DrivenStorage, DurableStorageContract, run_inline
 from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
 
 
 class TestSQLiteStorageWithSmallLimits(DurableStorageContract):
-    """The same with everything in the substring indexes at once, and places that move on after every commit."""
+    """The contract with everything in the substring indexes immediately."""
 
     paths = ("warm", "between")
 
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
-        monkeypatch.setattr(indexing, "INDEX_FROM", 0)
-        monkeypatch.setattr(indexing, "INDEX_STEP", 1)
+        monkeypatch.setattr(message_index, "INDEX_FROM", 0)
+        monkeypatch.setattr(message_index, "INDEX_STEP", 1)
         monkeypatch.setattr(thread_index, "WAITING", 0)
-        monkeypatch.setattr(thread_search, "REACH", 1)
-        monkeypatch.setattr(applying, "_RECENT_PLACES", 1)
-        monkeypatch.setattr(applying, "_PLACES_AT_ONCE", 1)
+        monkeypatch.setattr(thread_index, "REACH", 1)
 
     def make_storage(self, tmp_path):
         return SQLiteStorage(tmp_path / "clew.db")
@@ -83,7 +80,7 @@ def store(path: Path):
 
 
 def turn(number: int, thread_id: str = "t", **parts):
-    """The usual commit: one more value and a checkpoint over all."""
+    """A commit that fits the fast path: one more value, and a checkpoint over all values."""
     new = checkpoint(f"c{number}", covers=[(0, number + 1)])
     return commit(thread_id, values=row(number), checkpoint=new, **parts)
 
@@ -134,7 +131,7 @@ def _set_up(path: str, number: int) -> None:
 
 
 def test_eight_processes_may_set_up_one_fresh_file_at_once(path):
-    # Not multiprocessing.Pool: that one starts workers for ever if they can't import this module.
+    # Not multiprocessing.Pool, which restarts workers forever if they can't import this module.
     with ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("spawn")) as pool:
         list(pool.map(_set_up, [str(path)] * 8, range(8)))
     driven = DrivenStorage(lambda: SQLiteStorage(path))
@@ -185,10 +182,25 @@ def test_a_file_of_a_newer_clew_is_refused_with_both_versions(store, path):
     assert (caught.value.found, caught.value.path) == (99, str(path))
 
 
-def test_a_commit_of_a_clew_that_knows_no_chains_ends_one(store, path):
+def test_a_file_of_a_development_version_is_refused_and_left_alone(path):
+    with raw(path) as connection:
+        connection.execute("CREATE TABLE threads (thread_no INTEGER PRIMARY KEY)")
+        connection.execute(f"PRAGMA application_id = {0x434C4557}")
+        connection.execute("PRAGMA user_version = 5")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(
+        SchemaVersionError, match=r"development version of Clew \(layout 5\).*open a new file"
+    ) as caught:
+        run_inline(SQLiteStorage(path).ping())
+    assert (caught.value.found, caught.value.known) == (5, schema.VERSION)
+    assert path.read_bytes() == before
+
+
+def test_a_commit_that_does_not_touch_the_chain_ends_it(store, path):
     store.apply(turn(0, commit_id="a", journal=b"j"))
     with raw(path) as older:
-        # All that a commit of version 1 does to the thread's row is in this.
+        # What a commit on the fast path does to the thread's row.
         older.execute("UPDATE threads SET sequence = sequence + 1, updated_at = updated_at + 1")
     older.close()
     store.refused(commit(messages=[message("m")], after=After("a")), StaleBasisError)
@@ -281,7 +293,7 @@ def test_the_log_stays_bounded_while_many_write(path):
     asyncio.run(main())
     log = path.with_name("clew.db-wal").stat().st_size
     run_inline(storage.close())
-    # 4,800 commits of 8 KB write about 60 MB of pages: the log began anew on the way.
+    # 4,800 commits of 8 KB write about 60 MB of pages, so the WAL was restarted on the way.
     assert log < 50 << 20
 
 
@@ -300,9 +312,9 @@ def test_commits_of_many_callers_share_a_transaction(store, monkeypatch):
     sizes = []
     transaction = writer.Writer._transaction
 
-    def counted(self, jobs, *, hurried):
+    def counted(self, jobs, *, fast_path):
         sizes.append(len(jobs))
-        transaction(self, jobs, hurried=hurried)
+        transaction(self, jobs, fast_path=fast_path)
 
     monkeypatch.setattr(writer.Writer, "_transaction", counted)
     jobs = [lambda number=number: store.storage.apply([turn(0, f"t{number}")]) for number in range(64)]
@@ -330,29 +342,60 @@ def test_a_cancelled_waiter_does_not_keep_others_waiting(store):
     assert all(isinstance(outcome, Applied) for (outcome,) in outcomes)
 
 
-def test_an_interrupt_of_one_caller_is_not_the_others_concern(store, monkeypatch):
+def test_an_interrupt_of_one_caller_does_not_affect_the_others(store, monkeypatch):
     store.apply(turn(0))
-    gather = writer.Writer._gather
-    interrupted: list[bool] = []
+    write = writer.Writer._write
+    others: list[threading.Thread] = []
+    outcomes: list[Any] = []
 
-    def gather_and_stop(self, jobs):
-        gather(self, jobs)
-        if not interrupted:
-            interrupted.append(True)
-            other = writer.Job([turn(1)])
-            other.latch = latch
-            jobs.append(other)
+    def write_and_stop(self, jobs):
+        if not others:
+            # Another caller arrives while this one has the turn.
+            other = threading.Thread(target=lambda: outcomes.append(run_inline(store.storage.apply([turn(1)]))))
             others.append(other)
+            other.start()
+            while self._queue.empty() and not self._thread.begun:
+                pass
             raise KeyboardInterrupt
+        write(self, jobs)
 
-    latch = threading.Lock()
-    others: list[writer.Job] = []
-    latch.acquire()
-    monkeypatch.setattr(writer.Writer, "_gather", gather_and_stop)
+    monkeypatch.setattr(writer.Writer, "_write", write_and_stop)
     with pytest.raises(KeyboardInterrupt):
         run_inline(store.storage.apply([turn(1, "mine")]))
-    assert latch.acquire(timeout=30)
-    assert isinstance(others[0].outcomes[0], Applied)
+    others[0].join()
+    assert isinstance(outcomes[0][0], Applied)
+
+
+def test_an_interrupted_write_does_not_lock_the_file(store, path, monkeypatch):
+    store.apply(turn(0))
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        # Twice: the second interrupt comes while the first is handled.
+        patch.setattr(applier.Applier, "flush", stop)
+        patch.setattr(applier.Applier, "rollback", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_inline(store.storage.apply([turn(1)]))
+    other = DrivenStorage(lambda: SQLiteStorage(path, busy_timeout=0))
+    other.apply(turn(1))
+    store.apply(turn(2))
+    assert store.checkpoint_ids() == other.checkpoint_ids() == ["c2", "c1", "c0"]
+    other.close()
+
+
+def test_a_writer_that_gets_no_thread_says_so_and_works_when_there_is_room(store):
+    async def save(number: int) -> Any:
+        return await store.storage.apply([turn(number)])
+
+    before = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(TransientStorageError, match="start another thread"):
+            store.run(save(0))
+    finally:
+        threading.stack_size(before)
+    assert isinstance(store.run(save(0))[0], Applied)
 
 
 def test_what_two_storages_write_to_one_file_is_seen_by_both(store, path):
@@ -367,9 +410,7 @@ def test_what_two_storages_write_to_one_file_is_seen_by_both(store, path):
 
 def test_a_sync_caller_inside_an_event_loop_is_served_in_its_own_thread(store):
     async def main():
-        inline.set(True)
-        coroutine = store.storage.apply([turn(0)])
-        return run_inline(coroutine), run_inline(store.storage.ping())
+        return execution.run_inline(store.storage.apply([turn(0)])), execution.run_inline(store.storage.ping())
 
     ((outcome,), _) = store.run(main())
     assert isinstance(outcome, Applied)
@@ -496,10 +537,10 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(path):
 # Plans
 
 
-# These count everything, sort the few checkpoints of one id or the few receipts of a thread, or need a table that is made when
-# it is needed.
+# These count everything, sort the few checkpoints of one id or the few receipts of a thread, or need a
+# table that is created on demand.
 WHOLE = ("by_day", "totals_by_thread", "indexed_messages", "one_checkpoint", "journal_count", "with_gram", "receipts")
-# Read from one end on, as far as it is needed; and the list of threads that a query brings, or that is kept short.
+# Read in order from one end, as far as needed; or a short list of threads.
 IN_ORDER = (
     "SCAN threads USING INDEX threads_by_time",
     "SCAN threads USING COVERING INDEX threads_by_time",
@@ -507,12 +548,12 @@ IN_ORDER = (
     "SCAN json_each VIRTUAL TABLE",
     "SCAN threads_to_index",
 )
-PLANNED = [name for name in sorted(reading.SQL) if not any(part in name for part in WHOLE)]
+PLANNED = [name for name in sorted(queries.SQL) if not any(part in name for part in WHOLE)]
 
 
 @pytest.mark.parametrize("name", PLANNED)
 def test_every_query_uses_an_index_and_sorts_nothing(store, path, name):
-    statement = reading.SQL[name]
+    statement = queries.SQL[name]
     with raw(path) as connection:
         values = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
         bound = values if ":" in statement else [1] * max(statement.count("?"), 1)
@@ -547,8 +588,8 @@ def test_a_fork_copies_no_values_and_outlives_its_source(store, path):
 
 @pytest.fixture
 def small_index(monkeypatch):
-    monkeypatch.setattr(indexing, "INDEX_FROM", 10)
-    monkeypatch.setattr(indexing, "INDEX_STEP", 4)
+    monkeypatch.setattr(message_index, "INDEX_FROM", 10)
+    monkeypatch.setattr(message_index, "INDEX_STEP", 4)
 
 
 def _indexed(path: Path) -> int:
@@ -572,7 +613,7 @@ def test_a_thread_enters_the_index_bit_by_bit_and_only_when_large(store, path, s
 @pytest.mark.parametrize(
     "text", ["a\0bcd e\0f", 'say "no" and', "100%_sure", "naïve ﬁ straße 漢字漢", "'; drop--", "\ud800abc"]
 )
-def test_the_index_finds_what_looking_finds(store, small_index, text):
+def test_the_index_finds_what_a_scan_finds(store, small_index, text):
     others = [message(f"m{number}", f"filler {number} \0 with NUL") for number in range(30)]
     store.apply(commit(messages=others))
     store.apply(commit(messages=[message("it", text, data=b"")]))
@@ -608,7 +649,7 @@ def test_a_short_needle_asks_no_index():
     assert candidates('a"bc') == '"a""b" AND """bc"'
 
 
-# Packing
+# Conversions
 
 
 ranges = st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40)).map(lambda pair: (pair[0], sum(pair))))
@@ -616,7 +657,7 @@ ranges = st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40)).ma
 
 @given(ranges)
 def test_ranges_come_back_as_they_were(given_ranges):
-    assert list(unpack_ranges(pack_ranges(given_ranges))) == given_ranges
+    assert unpack_ranges(pack_ranges(given_ranges)) == tuple(given_ranges)
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60))))
@@ -641,8 +682,8 @@ def test_stats_of_a_user_count_only_theirs(store):
 
 
 def test_reclaiming_has_the_index_forget_what_was_removed(path, monkeypatch):
-    monkeypatch.setattr(indexing, "INDEX_FROM", 0)
-    monkeypatch.setattr(indexing, "INDEX_STEP", 1000)
+    monkeypatch.setattr(message_index, "INDEX_FROM", 0)
+    monkeypatch.setattr(message_index, "INDEX_STEP", 1000)
     driven = DrivenStorage(lambda: SQLiteStorage(path))
     secret = "confidential zebra"
     for name in ("kept", "gone"):
@@ -659,7 +700,7 @@ def test_reclaiming_has_the_index_forget_what_was_removed(path, monkeypatch):
 
 
 def test_saves_get_through_while_the_event_loop_never_idles(path):
-    """Without the loop giving way, the writer's thread waits for the interpreter for as long as the loop is busy."""
+    """If the loop did not yield the GIL, the writer would wait for as long as the loop is busy."""
 
     async def main() -> None:
         storage = SQLiteStorage(path)
@@ -682,7 +723,7 @@ def test_saves_get_through_while_the_event_loop_never_idles(path):
 
 
 def test_free_pages_are_given_back_many_at_a_time(tmp_path: Path) -> None:
-    """One page a transaction would take minutes where there are many, each with its fsync."""
+    """One page per transaction, each with an fsync, would take minutes."""
     storage = SQLiteStorage(tmp_path / "clew.db")
     rows = [ValueRow(first=at, count=1, digests=bytes(16), data=os.urandom(100_000)) for at in range(40)]
     for each in rows:

@@ -1,4 +1,4 @@
-"""A damaged substring index costs time and nothing else: searches go on, no commit is refused, and it is made again."""
+"""A damaged substring index only costs time: searches work, no commit is refused, and the index is rebuilt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew.storage.sqlite import SQLiteStorage, indexing, thread_index
+from clew.storage.sqlite import SQLiteStorage, message_index, thread_index
 from clew.testing import DrivenStorage, run_inline
 from clew.testing.build import commit, deletion, fields, message
 
@@ -31,8 +31,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DrivenStorage]:
     monkeypatch.setattr(thread_index, "WAITING", 0)
-    monkeypatch.setattr(indexing, "INDEX_FROM", 10)
-    monkeypatch.setattr(indexing, "INDEX_STEP", 8)
+    monkeypatch.setattr(message_index, "INDEX_FROM", 10)
+    monkeypatch.setattr(message_index, "INDEX_STEP", 8)
     opened = DrivenStorage(lambda: SQLiteStorage(path))
     opened.apply_all(*(commit(f"t{number}", thread=fields(f"name {number}")) for number in range(20)))
     opened.apply(commit(messages=[message(f"m{number}", f"number {number}") for number in range(30)]))
@@ -77,7 +77,7 @@ def test_a_search_that_meets_the_damage_on_its_way_names_each_message_once(store
 
 
 @damages
-def test_no_commit_is_refused_and_the_index_of_threads_is_made_again(store, path, damage):
+def test_no_commit_is_refused_and_the_index_of_threads_is_rebuilt(store, path, damage):
     break_index(store, path, damage, "thread_index")
     for number in range(20):
         store.apply(commit(f"t{number}", thread=fields(f"other {number}")))
@@ -91,7 +91,7 @@ def test_no_commit_is_refused_and_the_index_of_threads_is_made_again(store, path
 
 
 @damages
-def test_no_commit_is_refused_and_the_index_of_messages_is_made_again(store, path, damage):
+def test_no_commit_is_refused_and_the_index_of_messages_is_rebuilt(store, path, damage):
     break_index(store, path, damage, "message_index")
     for number in range(30):
         store.apply(commit(messages=[message(f"m{number}", f"other {number}")]))

@@ -1,8 +1,7 @@
-"""Threads are found by any part of their text and id, as the reference finds them, whichever way a storage takes."""
+"""Thread search: every storage finds threads by any part of their text and id, like the memory storage."""
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +19,13 @@ from clew.model.queries import ThreadQuery
 from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.postgres import schema as postgres_schema
-from clew.storage.sqlite import SQLiteStorage, reading, thread_index, thread_search
+from clew.storage.sqlite import SQLiteStorage, queries, thread_index
 from clew.testing import DrivenStorage, run_inline
 from clew.testing.build import checkpoint, commit, deletion, fields, fork_of, later, message
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.threads import ThreadContract
 from clew.testing.servers import shared_postgres
-from tests.storage.test_contract_postgres import drop, schema_of
-from tests.storage.test_golden_file import GOLDEN
+from tests.storage.postgres_support import opened, own_schema, shared_schema
 from tests.storage.test_postgres import explained
 from tests.storage.test_postgres import fill as fill_postgres
 
@@ -53,7 +51,7 @@ steps = st.one_of(
 def committed(number: int, kind: str, name: str, other: Any, owner: str | None) -> Commit:
     at = later(number // 2)
     if kind == "describe":
-        # With the storage's own rules on who may: both refuse the same.
+        # Both storages apply the same rules, so both refuse the same commits.
         return commit(name, commit_id=f"k{number}", user=ANY_USER, at=at, thread=fields(other, user_id=owner))
     if kind == "delete":
         return deletion(name, user=ANY_USER)
@@ -63,7 +61,7 @@ def committed(number: int, kind: str, name: str, other: Any, owner: str | None) 
 
 
 def compare(store: DrivenStorage, done: list[tuple[Any, ...]], needles: list[str]) -> None:
-    """Do it beside the reference, and search for what was said, for parts of it, and for what was not."""
+    """Do the steps on both storages, and search for texts, for parts of them, and for texts that are not there."""
     reference = DrivenStorage(MemoryStorage)
     try:
         for number, step in enumerate(done):
@@ -90,24 +88,20 @@ def sqlite(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     waiting, reach = {"at once": (0, 1_000), "some later": (3, 1), "no index": (1_000, 1)}[request.param]
     monkeypatch.setattr(thread_index, "WAITING", waiting)
     monkeypatch.setattr(thread_index, "AT_ONCE", 2)
-    monkeypatch.setattr(thread_search, "REACH", reach)
+    monkeypatch.setattr(thread_index, "REACH", reach)
     store = DrivenStorage(lambda: SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL"))
     yield store
     store.close()
 
 
 @pytest.fixture(params=[0, 2])
-def postgres(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[DrivenStorage]:
+def postgres(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[DrivenStorage]:
     monkeypatch.setattr(postgres_schema, "NEWEST_THREADS", request.param)
-    store = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=schema_of(tmp_path)))
-    yield store
-    store.close()
-    drop(tmp_path)
+    with shared_schema() as schema, opened(schema) as store:
+        yield store
 
 
-# One store for all examples: each leaves it empty, and what it left in an index must not be found by the next.
+# One store for all examples. Each leaves it empty, and the next must not find what it left in an index.
 SHARED = {"suppress_health_check": [HealthCheck.function_scoped_fixture], "deadline": None}
 
 
@@ -117,7 +111,7 @@ def test_sqlite_finds_what_the_reference_finds(sqlite, done, needles):
     compare(sqlite, done, needles)
 
 
-# Without shrinking where every step is a round trip.
+# Without shrinking, because every step is a round trip.
 @settings(max_examples=15, phases=[Phase.explicit, Phase.generate], **SHARED)  # type: ignore[arg-type]
 @given(done=st.lists(steps, max_size=15), needles=st.lists(texts, max_size=3))
 def test_postgres_finds_what_the_reference_finds(postgres, done, needles):
@@ -135,20 +129,20 @@ class TestSQLiteThroughTheIndex(SearchContract, ThreadContract):
 
 class TestPgThroughTheIndex(SearchContract, ThreadContract):
     @pytest.fixture(autouse=True)
-    def _index(self, tmp_path, monkeypatch):
+    def _index(self, monkeypatch):
         monkeypatch.setattr(postgres_schema, "NEWEST_THREADS", 0)
-        yield
-        drop(tmp_path)
+        with shared_schema() as self.schema:
+            yield
 
     def make_storage(self, tmp_path):
-        return PgStorage(shared_postgres(), schema=schema_of(tmp_path))
+        return PgStorage(shared_postgres(), schema=self.schema)
 
 
 # SQLite's index
 
 
 def fill(path: Path, count: int, first: int = 0) -> None:
-    """Many threads, written past the storage, as a Clew of any version would: the triggers are the file's."""
+    """Write many threads directly into the file. Its triggers keep the index up to date."""
     connection = sqlite3.connect(path)
     with connection:
         connection.executemany(
@@ -188,8 +182,14 @@ def store(path: Path) -> Iterator[DrivenStorage]:
     driven.close()
 
 
+def index_all(connection: sqlite3.Connection) -> None:
+    index = thread_index.ThreadIndex(connection)
+    while index.waiting():
+        index.advance(4_096)
+
+
 def work(path: Path, **query: Any) -> int:
-    """How many steps SQLite's machine takes for a search."""
+    """How many steps SQLite's virtual machine takes for a search."""
     connection = sqlite3.connect(path)
     steps = 0
 
@@ -198,7 +198,7 @@ def work(path: Path, **query: Any) -> int:
         steps += 1
 
     connection.set_progress_handler(count, 1)
-    reading.threads(connection, ThreadQuery(**query))
+    queries.threads(connection, ThreadQuery(**query))
     connection.close()
     return steps
 
@@ -213,7 +213,7 @@ def test_the_work_of_a_search_does_not_grow_with_the_threads(tmp_path, needle, m
         run_inline(SQLiteStorage(path).setup())
         fill(path, count)
         connection = sqlite3.connect(path, isolation_level=None)
-        thread_index.catch_up(connection)
+        index_all(connection)
         connection.close()
         assert ask(path, "SELECT count(*) FROM indexed_threads") == [(count,)]
         for user in ("ann", ANY_USER):
@@ -225,10 +225,10 @@ def test_a_rare_name_is_found_among_common_ones_and_the_other_way_round(store, p
     fill(path, 3_000)
     store.apply(commit("last", thread=fields("thread-"), at=later(-1)))
     connection = sqlite3.connect(path, isolation_level=None)
-    thread_index.catch_up(connection)
+    index_all(connection)
     connection.close()
     assert store.thread_ids(search="needle", limit=2) == ["first"]
-    # All its parts are common, and it is none of the newest.
+    # All its grams are common, and it is not among the newest.
     assert store.thread_ids(search="thread-00000", user="bob", limit=20) == [
         f"thread-{number:06d}" for number in (8, 6, 4, 2, 0)
     ]
@@ -255,7 +255,7 @@ def test_threads_enter_the_index_many_at_a_time(store, path):
     assert ask(path, "SELECT count(*) FROM threads_to_index") == [(0,)]
 
 
-def test_reclaiming_has_the_index_of_threads_forget_who_is_gone(store, path):
+def test_reclaiming_erases_deleted_threads_from_the_index(store, path):
     for number in range(200):
         text = "confidential zebra" if number % 2 else "nothing of note"
         store.apply(commit(f"t{number}", thread=fields(f"{text} {number}")))
@@ -269,18 +269,7 @@ def test_reclaiming_has_the_index_of_threads_forget_who_is_gone(store, path):
     assert len(store.thread_ids(search="of note")) == 100
 
 
-def test_the_threads_of_an_older_file_are_indexed_when_it_is_opened(path):
-    shutil.copy(GOLDEN / "sqlite-2.db", path)
-    fill(path, 500)
-    store = DrivenStorage(lambda: SQLiteStorage(path))
-    assert store.thread_ids(search="lisbon") == ["fork", "trip"]
-    assert store.thread_ids(search="thread-000123") == ["thread-000123"]
-    assert ask(path, "SELECT count(*) FROM indexed_threads") == [(502,)]
-    assert ask(path, "SELECT count(*) FROM threads_to_index") == [(0,)]
-    store.close()
-
-
-def test_a_process_that_knows_nothing_of_the_index_keeps_it_right(store, path, monkeypatch):
+def test_triggers_keep_the_index_right_when_others_write_to_the_file(store, path, monkeypatch):
     monkeypatch.setattr(thread_index, "WAITING", 0)
     store.apply_all(*(commit(name, thread=fields(f"named {name}")) for name in ("a", "b", "c")))
     connection = sqlite3.connect(path)
@@ -299,11 +288,11 @@ def test_a_process_that_knows_nothing_of_the_index_keeps_it_right(store, path, m
 
 def test_threads_are_found_where_sqlite_has_no_fts5(store, path, monkeypatch):
     monkeypatch.setattr(thread_index, "WAITING", 0)
-    monkeypatch.setattr(thread_search, "REACH", 2)
+    monkeypatch.setattr(thread_index, "REACH", 2)
     monkeypatch.setattr(thread_index, "has_fts5", lambda connection: False)
     store.apply_all(*(commit(f"t{number}", thread=fields(f"name {number}")) for number in range(20)))
     assert store.thread_ids(search="me 1", limit=3) == ["t19", "t18", "t17"]
-    # The index was made by a Python whose SQLite has it, and is read by one whose SQLite does not.
+    # The index was created by an SQLite with FTS5, and is read by one without.
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
     made = "CREATE VIRTUAL TABLE thread_grams USING nowhere(thread_index, instance)"
@@ -318,8 +307,7 @@ def test_threads_are_found_where_sqlite_has_no_fts5(store, path, monkeypatch):
 
 
 def test_a_search_in_postgresql_asks_the_index_of_words_whatever_the_plan(tmp_path):
-    store = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=schema_of(tmp_path)))
-    try:
+    with own_schema(tmp_path) as schema, opened(schema) as store:
         store.threads()
         fill_postgres(store, 5_000)
         statements = store.storage._statements  # type: ignore[attr-defined]
@@ -330,35 +318,24 @@ def test_a_search_in_postgresql_asks_the_index_of_words_whatever_the_plan(tmp_pa
                     plan = explained(store, question, mode=mode)
                     assert "threads_by_words" in plan, (user, needle, mode)
                     assert "Seq Scan" not in plan, (user, needle, mode)
-    finally:
-        store.close()
-        drop(tmp_path)
 
 
 @pytest.mark.parametrize("user_id_type", ["int", "bigint"])
 def test_threads_of_numbered_users_are_found(tmp_path, monkeypatch, user_id_type):
     monkeypatch.setattr(postgres_schema, "NEWEST_THREADS", 0)
-    store = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=schema_of(tmp_path), user_id_type=user_id_type))
-    try:
+    with own_schema(tmp_path) as schema, opened(schema, user_id_type=user_id_type) as store:
         for owner in ("7", "8", None):
             store.apply(commit(f"of {owner}", user=owner, thread=fields("a plan", user_id=owner)))
         for owner in ("7", "8", None):
             assert store.thread_ids(search="plan", user=owner) == [f"of {owner}"]
         assert len(store.thread_ids(search="plan")) == 3
-    finally:
-        store.close()
-        drop(tmp_path)
 
 
-def test_names_too_long_for_a_list_of_words_are_found(tmp_path, monkeypatch):
+def test_names_too_long_for_a_list_of_words_are_found(monkeypatch):
     monkeypatch.setattr(postgres_schema, "NEWEST_THREADS", 0)
-    store = DrivenStorage(lambda: PgStorage(shared_postgres(), schema=schema_of(tmp_path)))
-    try:
+    with shared_schema() as schema, opened(schema) as store:
         long = "".join(chr(0x4E00 + number * 7 % 20_000) for number in range(150_000))
         store.apply(commit("long", user="u" * 3_000, thread=fields(long, user_id="u" * 3_000)))
         for needle in (long[:2], long[70_000:70_020], long):
             assert store.thread_ids(search=needle, user="u" * 3_000) == ["long"]
         assert store.thread_ids(search="nowhere") == []
-    finally:
-        store.close()
-        drop(tmp_path)

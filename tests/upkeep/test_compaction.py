@@ -1,4 +1,4 @@
-"""Which rows are merged, and what is garbage."""
+"""Compaction: which rows are merged, and which values are garbage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def row(first: int, *contents: bytes) -> ValueRow:
 
 
 def log(*counts: int) -> list[ValueRow]:
-    """Rows of so many values each; value n is the text of n."""
+    """Rows with these numbers of values; value n is the text of n."""
     rows, first = [], 0
     for count in counts:
         rows.append(row(first, *[f"value {number}".encode() for number in range(first, first + count)]))

@@ -1,4 +1,4 @@
-"""Which checkpoints a policy lets go."""
+"""Retention: which checkpoints a policy removes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def history(count: int, namespace: str = "", numbers: Sequence[int] = ()) -> list[CheckpointRecord]:
-    """Checkpoints numbered from 1 (or with these numbers), one a day, the newest made now."""
+    """Checkpoints numbered from 1, or with these numbers, one a day; the newest is made now."""
     return [
         CheckpointRecord(
             checkpoint_id=f"{namespace}{number}",
@@ -126,12 +126,12 @@ def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, object]) ->
 
 
 ROW = 4
-"""How many values each row of the log below has."""
+"""The number of values in each row of the log below."""
 
 
 @st.composite
 def threads(draw: st.DrawFn) -> tuple[list[Held], list[RowSize]]:
-    """A thread of checkpoints that need ranges of its log."""
+    """A thread whose checkpoints need ranges of its log."""
     rows = [RowSize(at * ROW, ROW, draw(st.integers(10, 500))) for at in range(draw(st.integers(1, 12)))]
     top = len(rows) * ROW
     held = []
@@ -151,7 +151,7 @@ def threads(draw: st.DrawFn) -> tuple[list[Held], list[RowSize]]:
 
 
 def is_first(one: Held, held: list[Held], keep_every: int | None) -> bool:
-    """Whether none of its namespace comes between the last multiple of `keep_every` and it."""
+    """Whether it is the first of its namespace since the last multiple of `keep_every`."""
     if keep_every is None or one.sequence < keep_every:
         return False
     between = range(one.sequence - one.sequence % keep_every, one.sequence)
@@ -179,10 +179,10 @@ def test_by_size_the_oldest_go_as_few_as_will_do(
     may_go = [
         each for each in held if each not in heads and each is not held[0] and not is_first(each, held, keep_every)
     ]
-    # What stays in any case does not count.
+    # Values that stay in any case don't count.
     unfreed = [row.size for row in rows if row.first < fixed or needed(e for e in held if e not in may_go) is None]
     room += sum(unfreed)
-    # The oldest of those that may go, and no more of them than it takes.
+    # The oldest that may be removed, and no more than necessary.
     assert going == may_go[: len(going)]
     assert left(going) <= room or going == may_go
     if going:

@@ -1,1 +1,1 @@
-"""Adapters: Clew under the frameworks that people already run. Each needs its own extra and nothing of the others."""
+"""Adapters that put Clew under agent frameworks. Each needs only its own extra."""

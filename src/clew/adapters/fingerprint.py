@@ -1,4 +1,4 @@
-"""What tells one message from another, from what it was before an edit, and what is new from what was there."""
+"""Fingerprints of messages, and the search for new messages in a list."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import ormsgpack
 
 
 def fingerprint(value: Any) -> bytes:
-    """A digest of all that is in `value`. What tools return is hostile: no two can be made to look alike."""
+    """Return a digest of `value`. It is cryptographic, because tools may return hostile content."""
     try:
-        # Several times as fast as its repr, which a state of many messages feels at every save.
+        # Several times as fast as repr(), which matters for long states.
         shown = ormsgpack.packb(value, default=repr, option=ormsgpack.OPT_NON_STR_KEYS)
     except ormsgpack.MsgpackEncodeError:
-        # Not valid Unicode, or a number too big.
+        # Invalid Unicode, or a number that is too large.
         shown = repr(value).encode("utf-8", "surrogatepass")
     return blake2b(shown, digest_size=16).digest()
 
 
-def unsaid(before: Sequence[bytes], now: Sequence[bytes]) -> list[int]:
-    """The places in `now` of what does not follow in `before`, in its order: of what is new.
+def new_places(before: Sequence[bytes], now: Sequence[bytes]) -> list[int]:
+    """Return the places of the elements in `now` that have no match in `before`.
 
-    So a list that grew, one of which the beginning was cut off or summed up, and one that was edited give only what was added,
-    though the same be said many times.
+    Matches keep the order of `before`. So the result is just what was added, whether a list grew,
+    was edited, or had its beginning cut off or summarized, and even if elements repeat.
     """
     places: defaultdict[bytes, list[int]] = defaultdict(list)
     for place, each in enumerate(before):

@@ -1,4 +1,4 @@
-"""Checkpointers by dependency injection, with injectq (`pip install 'clew[injection]'`).
+"""Dependency injection of checkpointers, with injectq (`pip install 'clew[injection]'`).
 
 provide(container, checkpointer)
 
@@ -30,9 +30,10 @@ _MARK: Final = "_clew_resolved"
 
 
 def provide(container: InjectQ, checkpointer: BaseCheckpointer) -> None:
-    """Let `Inject[clew.BaseCheckpointer]`, or the checkpointer's own class, mean `checkpointer` in `container`.
+    """Bind `Inject[clew.BaseCheckpointer]` to `checkpointer` in `container`.
 
-    Another checkpointer that was provided there before is replaced; other containers keep theirs.
+    The checkpointer's own class is bound as well. A checkpointer that was provided there before is
+    replaced. Other containers keep theirs.
     """
     if not isinstance(checkpointer, BaseCheckpointer):
         raise ConfigError(
@@ -40,16 +41,16 @@ def provide(container: InjectQ, checkpointer: BaseCheckpointer) -> None:
         )
     for cls in type(checkpointer).__mro__:
         if issubclass(cls, BaseCheckpointer):
-            # Not an instance: injectq goes on giving the first one that it gave.
+            # A factory: injectq would cache an instance, and ignore a later one.
             container.bind_factory(cls, lambda: checkpointer)
 
 
 @contextmanager
 def active(container: InjectQ) -> Iterator[None]:
-    """Make `container` the active one for this task or thread, and for the tasks that it starts.
+    """Make `container` active in this task or thread, and in the tasks that it starts.
 
-    injectq's own `container.context()` also sets it for the whole thread. Tasks that overlap see each other's there, and
-    leave it behind: afterwards, code that made no container active finds that one.
+    injectq's own `container.context()` sets it for the whole thread. There, concurrent tasks see
+    each other's container, and a container may stay active after its block ends.
     """
     from injectq import ContainerContext
 
@@ -65,16 +66,16 @@ def active(container: InjectQ) -> Iterator[None]:
         try:
             variable.reset(token)
         except ValueError:
-            # The coroutine is closed from another context: the one that it ran in is gone.
+            # The coroutine is being closed in another context. The one that it ran in is gone.
             pass
 
 
 def resolved(function: Callable[P, R]) -> Callable[P, R]:
-    """`function` with each `Inject[…]` default looked up at every call, in the container that is active then.
+    """Return `function` with its `Inject[…]` defaults looked up at every call.
 
-    The bare default keeps the first object that it ever found, for the whole process. Unlike injectq's `@inject`, what
-    the function raises is raised as it is. Raises ConfigError if no checkpointer was provided there. A function without
-    such defaults is returned unchanged.
+    A bare default keeps the first object that it found, for the whole process. Unlike injectq's
+    `@inject`, this does not wrap the function's exceptions. A call raises ConfigError if no
+    checkpointer was provided. A function without such defaults is returned unchanged.
     """
     try:
         from injectq import Inject, InjectQ, InjectQError
@@ -87,7 +88,8 @@ def resolved(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return function
-    # Not isinstance: the default poses as what it stands for, and looks that up to do so.
+    # Not isinstance(): an Inject default resolves itself to pretend to be an instance of its
+    # service.
     services = {name: each.default.service_type for name, each in parameters.items() if type(each.default) is Inject}
     if not services:
         return function
@@ -98,7 +100,7 @@ def resolved(function: Callable[P, R]) -> Callable[P, R]:
         except InjectQError as error:
             if isinstance(service, type) and issubclass(service, BaseCheckpointer) and service not in container:
                 raise ConfigError(
-                    f"the active container has no {service.__name__}; give it one: "
+                    f"the active container has no {service.__name__}; provide one: "
                     f"clew.adapters.injection.provide(container, clew.connect(…))"
                 ) from error
             raise

@@ -1,10 +1,11 @@
-"""Texts that are not valid Unicode: half an emoji of a stream that was cut ends no run of an agent."""
+"""Texts that are not valid Unicode, such as half an emoji from a stream; and times as text."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from clew.errors import UnsupportedTypeError
@@ -14,9 +15,9 @@ R = TypeVar("R")
 
 
 async def save_cleaned(save: Callable[[T], Awaitable[R]], value: T) -> R:
-    """What `save(value)` gives. If that refuses a lone surrogate, `value` is saved with "?" in its place.
+    """Return `save(value)`. If it refuses a lone surrogate, save `value` with "?" in its place.
 
-    Only then is it looked through, so a value that is fine costs nothing.
+    `value` is searched only then, so valid values cost nothing.
     """
     try:
         return await save(value)
@@ -31,12 +32,21 @@ async def save_cleaned(save: Callable[[T], Awaitable[R]], value: T) -> R:
 
 
 def clean(text: str) -> str:
-    """`text` with "?" in the place of each lone surrogate."""
+    """Return `text` with lone surrogates replaced by "?"."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+def parsed_time(text: Any) -> datetime | None:
+    """Return the time in ISO 8601 `text`, by default in UTC; `None` if it is not a time."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
 def _cleaned(value: Any) -> Any:
-    """A copy of `value` without lone surrogates in its texts, at any depth."""
+    """Return a copy of `value` without lone surrogates in its texts, at any depth."""
     kind = type(value)
     if kind is str:
         return clean(value)
@@ -48,13 +58,13 @@ def _cleaned(value: Any) -> Any:
     if names:
         value = copy.copy(value)
         for name in names:
-            # Also of one that is frozen: the copy is nobody else's yet.
+            # Works for frozen classes. Nobody else has the copy yet.
             object.__setattr__(value, name, _cleaned(getattr(value, name)))
     return value
 
 
 def _fields(value: Any) -> Iterable[str]:
-    """The names of the fields of a dataclass or pydantic model; of anything else, none."""
+    """Return the field names of a dataclass or pydantic model; nothing for other values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [each.name for each in dataclasses.fields(value)]
     return list(getattr(type(value), "model_fields", ()))

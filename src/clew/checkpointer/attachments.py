@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.later import Later
-from clew.checkpointer.saving import damaged
-from clew.errors import ConfigError, CorruptRecordError
+from clew.checkpointer.engine import Engine
+from clew.checkpointer.loader import Loader
+from clew.checkpointer.records import BAD_RECORD, attached
+from clew.checkpointer.runner import Runner
+from clew.checkpointer.saver import Saver
+from clew.errors import ConfigError
 from clew.model.config import Config, checked_text, read_config
-from clew.model.queries import AttachmentQuery
+from clew.model.queries import AttachmentQuery, ThreadQuery
 from clew.model.records import AttachmentRecord
 
+_log = logging.getLogger("clew")
 
-class AttachmentMethods(Later):
-    """Methods of what is attached to checkpoints. It goes with its checkpoint in forks, copies and deletions."""
+
+class AttachmentMethods:
+    """Methods of attachments. Forks, copies and deletions of a checkpoint include its attachments."""
+
+    _runner: Runner
+    _engine: Engine
+    _loader: Loader
+    _saver: Saver
 
     async def aput_attachments(
-        self, config: Config | str, attachments: Mapping[str, Any], *, keep: bool = False
+        self, config: Config | str, attachments: Mapping[str, Any], *, keep: bool = False, touch: bool = True
     ) -> None:
-        """Attach data to the checkpoint that the config's `checkpoint_id` names, by key, all or none.
+        """Attach data by key to the checkpoint that the config's `checkpoint_id` names, all or none.
 
-        What is there under the same key is replaced, or with `keep` stays as it is. The checkpoint may come later.
+        Data under an existing key is replaced, or kept with `keep=True`. The checkpoint may be saved
+        later. `touch=False` leaves the thread's `updated_at` unchanged, for maintenance that users should
+        not see as activity.
         """
+        engine = self._engine
         address = read_config(config)
         if address.checkpoint_id is None:
             raise ConfigError("aput_attachments needs a 'checkpoint_id' in the config: the checkpoint to attach to")
@@ -34,31 +50,45 @@ class AttachmentMethods(Later):
                 namespace=address.namespace,
                 checkpoint_id=address.checkpoint_id,
                 key=checked_text("an attachment's key", key),
-                data=self._codec.pack(data, name=f"attachments[{key!r}]"),
+                data=engine.codec.pack(data, name=f"attachments[{key!r}]"),
             )
             for key, data in attachments.items()
         )
         if records:
-            commit = self._plain_commit(address, attachments=records, keep_attachments=keep)
-            await self._apply_small(address, commit, sum(len(record.data) for record in records))
+            commit = engine.new_commit(address, attachments=records, keep_attachments=keep)
+            if not touch:
+                for thread in await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id)):
+                    commit = replace(commit, at=thread.updated_at)
+            await self._saver.apply(address, commit, sum(len(record.data) for record in records))
 
     async def alist_attachments(self, config: Config | str) -> dict[str, Any]:
-        """What is attached to the head, or to the checkpoint that the config names, by key and in the order of the keys."""
+        """Return what is attached to the head, or to the checkpoint that the config names, by key
+        in key order.
+
+        A damaged attachment is left out and logged; `averify` lists it.
+        """
+        engine = self._engine
         address = read_config(config)
         checkpoint_id = address.checkpoint_id
         if checkpoint_id is None:
-            heads = (await self._page(address)).checkpoints
+            heads = (await self._loader.page(address)).checkpoints
             if not heads:
                 return {}
             checkpoint_id = heads[0].checkpoint_id
         query = AttachmentQuery(
             thread_id=address.thread_id, user=address.user, namespace=address.namespace, checkpoint_id=checkpoint_id
         )
-        records = await self._try(lambda: self._storage.attachments(query))
-        try:
-            return {record.key: self._codec.unpack(record.data) for record in records}
-        except CorruptRecordError as error:
-            raise damaged(address, checkpoint_id, error) from error
+        records = await engine.retry(lambda: engine.storage.attachments(query))
+        found: dict[str, Any] = {}
+        for record in records:
+            try:
+                found[record.key] = attached(engine.codec, record)
+            except BAD_RECORD as error:
+                _log.warning(
+                    "damaged attachment left out: %r of checkpoint %r of thread %r: %s",
+                    *(record.key, checkpoint_id, address.thread_id, error),
+                )
+        return found
 
     put_attachments = blocking(aput_attachments)
     list_attachments = blocking(alist_attachments)

@@ -1,36 +1,38 @@
-"""Saves that go on in the background: a bounded queue, a thread's saves in their order, and nothing read before it is written.
+"""Background saves: a bounded queue that keeps the order of each thread's saves.
 
-What is stored of a user's saves of a thread is always a beginning of what was accepted: when one fails for good, those that
-wait behind it are given up, and the user's next call for the thread raises the error. Another user's go on: he may be the
-owner, and the first a stranger. Saves run on a loop of the checkpointer's own, so they outlive the caller's.
+The stored saves of a user in a thread are always a prefix of the accepted ones: when one fails for
+good, those behind it are dropped, and the user's next call for the thread raises the error. Saves
+of other users go on, because one of them may be the owner, and this user a stranger. Saves run on
+the checkpointer's own loop, so they outlive the caller's. Reads wait for pending saves of their
+thread (`SettledStorage`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # noqa: F401  (registers its end before this module does, and so ends after it)
+import concurrent.futures.thread  # noqa: F401  (registers its exit hook before this module does, and so ends after it)
 import logging
-import os
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from clew.checkpointer.answers import Answer
-from clew.checkpointer.blocking import LoopRunner
-from clew.errors import ClewError, StorageError, TransientStorageError
+from clew.answers import Answer
+from clew.checkpointer.runner import LoopRunner
+from clew.errors import ClewError, PermissionDeniedError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, User
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     MessageQuery,
     StorageStats,
     ThreadQuery,
@@ -39,21 +41,23 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
 from clew.model.status import BackgroundStatus, Status
-from clew.storage.offload import inline
+from clew.os_threads import reset_after_fork
+from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import StorageWrapper
 
 EXIT_PATIENCE = 60.0
-"""For how many seconds the end of the process waits for what was accepted."""
+"""How many seconds the end of the process waits for accepted saves."""
 
 _log = logging.getLogger("clew")
-_saving: ContextVar[bool] = ContextVar("clew_saving_in_background", default=False)
+_in_background: ContextVar[bool] = ContextVar("clew_in_background", default=False)
+"""True inside a save of the queue."""
 R = TypeVar("R")
 Whose = tuple[str, User]
 
 
 class _Save:
-    """A save that was accepted; `done` has a result when it is through, whatever came of it."""
+    """An accepted save. `done` is given when it has ended, with or without an error."""
 
     def __init__(self, whose: Whose, size: int, before: _Save | None) -> None:
         self.whose = whose
@@ -64,7 +68,7 @@ class _Save:
 
 
 class Background:
-    """The queue: `max_saves` and `max_bytes` bound what waits, and whoever comes then waits, too."""
+    """The queue. When `max_saves` or `max_bytes` are pending, callers wait."""
 
     def __init__(
         self, runner: LoopRunner, *, max_saves: int, max_bytes: int, tasks: Iterable[asyncio.Task[None]]
@@ -73,11 +77,12 @@ class Background:
         self._max_saves, self._max_bytes = max_saves, max_bytes
         self._tasks = tasks
         self._closed = False
-        self.begin_anew()
+        self.reset()
+        reset_after_fork(self)
         _everywhere.add(self)
 
-    def begin_anew(self) -> None:
-        """Nothing waits: at first, and in a child process, whose parent saves what it accepted."""
+    def reset(self) -> None:
+        """Empty the queue: at first, and in a forked child, whose parent writes what it accepted."""
         self._lock = threading.Lock()
         self._pending: dict[_Save, None] = {}
         self._last: dict[str, _Save] = {}
@@ -93,9 +98,10 @@ class Background:
         )
 
     async def put(self, thread_id: str, user: User, size: int, work: Callable[[], Awaitable[object]]) -> None:
-        """Accept a save of the thread: `work` is done after those that were accepted before. Waits while the queue is full.
+        """Accept a save: `work` runs after the saves of the thread that were accepted before.
 
-        Raises the error of an earlier save of the user's.
+        Waits while the queue is full. Raises the error of an earlier save of this user in the
+        thread.
         """
         while True:
             if self._closed:
@@ -111,20 +117,23 @@ class Background:
             await _wait(oldest.done)
 
     def _enter(self, save: _Save, work: Callable[[], Awaitable[object]]) -> None:
-        """Accept `save`, under the lock. It is accepted when the last line is done: Ctrl-C may come before any other."""
+        """Accept `save`; the lock is held.
+
+        It counts as accepted after the last line: Ctrl-C may come before any line.
+        """
         thread_id, _ = save.whose
         self._entering = save
         self._last[thread_id] = save
         self._pending[save] = None
         self._bytes += save.size
-        # Under the lock, so that the loop gets them in their order.
+        # While the lock is held, so that the loop gets the saves in order.
         self._runner.start(self._do(save, work), partial(self._ended, save))
         self._entering = None
 
     def _withdraw_interrupted(self) -> None:
-        """Forget a save whose caller was interrupted while it was entered.
+        """Forget a save whose caller was interrupted in `_enter`.
 
-        Called under the lock, so nobody enters one just now. Ctrl-C may come here, too: the next call does it again.
+        Called while the lock is held. An interrupt here is harmless: the next call does it again.
         """
         save = self._entering
         if save is None:
@@ -146,7 +155,7 @@ class Background:
             self._withdraw_interrupted()
         if save.withdrawn:
             return
-        _saving.set(True)
+        _in_background.set(True)
         if save.before is not None:
             await save.before.done.arrive()
         if save.whose in self._errors:
@@ -155,7 +164,7 @@ class Background:
             await work()
 
     def _ended(self, save: _Save, error: BaseException | None) -> None:
-        """Take `save` out, whatever came of it. An error is kept for the user's next call."""
+        """Remove `save` from the queue. An error is kept for the user's next call."""
         thread_id, _ = save.whose
         with self._lock:
             self._withdraw_interrupted()
@@ -174,8 +183,8 @@ class Background:
         save.done.give(None)
 
     async def finished(self, thread_id: str | None = None) -> None:
-        """Wait until what was accepted of the thread, or of all, is through: up to now, however much comes meanwhile."""
-        if not self._pending or _saving.get():
+        """Wait until the saves of the thread, or of all, that were accepted before this call have ended."""
+        if not self._pending or _in_background.get():
             return
         with self._lock:
             self._withdraw_interrupted()
@@ -186,51 +195,68 @@ class Background:
                 await _wait(save.done)
 
     async def settled(self, thread_id: str | None, user: User) -> None:
-        """The same; then raise the error of a save of the user's, of the thread or of any, that he was not told of."""
+        """Wait like `finished`, and raise the error of a save of this user that was not reported yet."""
         await self.finished(thread_id)
-        if self._errors and not _saving.get():
+        if self._errors and not _in_background.get():
             await self.raise_for(thread_id, user)
 
     async def raise_for(self, thread_id: str | None, user: User) -> None:
-        """Raise the error of an earlier save of the user's, of the thread or of any; after that, he can save it again.
+        """Raise the error of an earlier save of this user, in the thread or in any; after that, the
+        user can save again.
 
-        `ANY_USER` is told of everybody's.
+        Errors of other users are never raised, not even to `ANY_USER`, who did not make the save.
         """
         for whose in list(self._errors):
             of, by = whose
-            if thread_id in (None, of) and user in (ANY_USER, by):
+            if thread_id in (None, of) and by == user:
                 break
         else:
             return
-        # Those behind it are given up first, so that none of them comes after what is saved next.
+        # The saves behind it are dropped first, so that none of them is written after the next save.
         await self.finished(of)
         error = self._errors.pop(whose, None)
-        if isinstance(error, TransientStorageError):
-            # It was tried again until it was given up. The call that tells of it would take it for its own, and try again.
-            raise StorageError(f"an earlier save of thread {of!r} was given up: {error}", thread_id=of) from error
         if error is not None:
-            error.add_note(f"An earlier save of thread {of!r}, accepted with durability='background', ended like this.")
-            raise error
+            raise _earlier_error(of, error)
+
+    def raise_rest(self) -> None:
+        """At the end, raise the first error that was not reported, and log the others.
+
+        PermissionDeniedError is only logged: the thread belongs to another user, who lost nothing.
+        """
+        rest, self._errors = self._errors, {}
+        lost = next((whose for whose, error in rest.items() if not isinstance(error, PermissionDeniedError)), None)
+        first = rest.pop(lost) if lost is not None else None
+        _log_lost(rest)
+        if lost is not None and first is not None:
+            raise _earlier_error(lost[0], first)
 
     async def drain(self) -> None:
-        """Wait until everything that was accepted is through, and what was begun beside it."""
-        if not self._closed:
-            self._closed = True
-            await self.finished()
-            await _wait(self._runner.start(self._tidied()))
+        """Accept no more saves; wait for the accepted ones, and for merges of value rows on the queue's loop."""
+        self._closed = True
+        # Every time: after an interrupt, the next call completes it.
+        await self.finished()
+        if self._runner.started:
+            try:
+                await _wait(self._runner.start(self._merges_done()))
+            except StorageError:
+                # An interrupted release has ended the loop, and the merges with it.
+                pass
 
-    def close(self) -> None:
-        """Let go of the loop, unless the caller runs on it and does so itself."""
-        if not self._runner.is_home():
+    async def close(self) -> None:
+        """Close the loop, unless the caller runs on it and closes it itself."""
+        if may_block():
             self._runner.close()
+        else:
+            await self._runner.aclose()
 
-    async def _tidied(self) -> None:
+    async def _merges_done(self) -> None:
         loop = asyncio.get_running_loop()
         mine = [task for task in list(self._tasks) if task.get_loop() is loop]
         await asyncio.gather(*mine, return_exceptions=True)
 
     def finish(self) -> None:
-        """At the end of the process: wait for what was accepted, but not for ever, and say what was lost."""
+        """At the end of the process, wait up to `EXIT_PATIENCE` seconds for accepted saves, and log
+        the lost ones."""
         with self._lock:
             self._withdraw_interrupted()
         deadline = time.monotonic() + EXIT_PATIENCE
@@ -240,17 +266,37 @@ class Background:
             except TimeoutError:
                 break
         if self._pending:
-            _log.error("%d saves, accepted in the background, were not written before the end", len(self._pending))
-        for (thread_id, _), error in self._errors.items():
-            _log.error("a save of thread %r, accepted in the background, was lost: %s", thread_id, error)
+            _log.error("background saves lost: %d were not written before the process ended", len(self._pending))
+        _log_lost(self._errors)
+
+
+def in_background() -> bool:
+    """Whether the caller is a save of a queue."""
+    return _in_background.get()
 
 
 async def _wait(done: Answer[None]) -> None:
-    """Whoever gives up waiting does not end the save."""
-    if inline.get():
+    """Wait; cancellation of the waiter does not cancel the save."""
+    if may_block():
         done.wait()
     else:
         await done.arrive()
+
+
+def _earlier_error(thread_id: str, error: Exception) -> Exception:
+    """The error for a later call."""
+    if isinstance(error, TransientStorageError):
+        # It was retried until that was given up. The later call would mistake it for its own error and retry.
+        given_up = StorageError(f"an earlier save of thread {thread_id!r} failed: {error}", thread_id=thread_id)
+        given_up.__cause__ = error
+        return given_up
+    error.add_note(f"Raised by an earlier save of thread {thread_id!r}, accepted with durability='background'.")
+    return error
+
+
+def _log_lost(errors: Mapping[Whose, Exception]) -> None:
+    for (thread_id, _), error in errors.items():
+        _log.error("background save lost: thread %r: %s", thread_id, error)
 
 
 def _interrupted(error: BaseException) -> StorageError:
@@ -260,9 +306,9 @@ def _interrupted(error: BaseException) -> StorageError:
 
 
 class SettledStorage(StorageWrapper):
-    """A storage that is asked about a thread only when what was accepted of it is written, and so reads its own writes.
+    """A storage whose calls wait for pending saves of their thread, so that a process reads its own writes.
 
-    The saves of the queue themselves go right through.
+    Saves of the queue don't wait.
     """
 
     def __init__(self, inner: Storage, background: Background) -> None:
@@ -278,7 +324,7 @@ class SettledStorage(StorageWrapper):
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         if ttl == 0:
-            # Given back after what was saved under it. An error waits for a call that can be told.
+            # Returned after the saves that were made under it. An error is kept for a call that can raise it.
             await self._background.finished(thread_id)
         return await self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
 
@@ -302,17 +348,22 @@ class SettledStorage(StorageWrapper):
         await self._background.settled(query.thread_id, query.user)
         return await self.inner.threads(query)
 
+    async def content(self, thread_id: str) -> Content | None:
+        await self._background.settled(thread_id, ANY_USER)
+        return await self.inner.content(thread_id)
+
     async def stats(self, user: User) -> StorageStats:
         await self._background.settled(None, user)
         return await self.inner.stats(user)
 
     async def close(self) -> None:
-        """Write what was accepted and close; then raise the first error that nobody has been told of."""
+        """Write all accepted saves and close; then raise the first error that was not reported, if
+        data was lost."""
         await self._background.drain()
-        # The storage first: it has connections that belong to the queue's loop.
+        # The storage first: some of its connections belong to the queue's loop.
         await self.inner.close()
-        self._background.close()
-        await self._background.raise_for(None, ANY_USER)
+        await self._background.close()
+        self._background.raise_rest()
 
     async def status(self, found: Status) -> Status:
         return replace(await super().status(found), background=self._background.status)
@@ -321,21 +372,12 @@ class SettledStorage(StorageWrapper):
 _everywhere: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
-    for each in _everywhere:
-        each.begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 def _finish_all() -> None:
     for each in list(_everywhere):
         each.finish()
 
 
-# Before the executors end, which storages read with: an ordinary atexit function comes after that. It is Python's own, so a
-# Python that has it no more gets the ordinary one.
+# Loops resolve host names on executors, which end before ordinary atexit functions run. This private hook of
+# Python's runs earlier; a Python without it gets the ordinary one.
 _at_exit: Any = getattr(threading, "_register_atexit", atexit.register)
 _at_exit(_finish_all)

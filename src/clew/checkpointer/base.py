@@ -1,84 +1,223 @@
-"""The checkpointer: all groups of methods together, and its lifecycle."""
+"""The checkpointer: all groups of methods, options and lifecycle."""
 
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Self
+from collections.abc import Coroutine
+from typing import Any, Literal, Self, TypeVar
 
+from clew.checkpointer.arguments import checked_policy
 from clew.checkpointer.attachments import AttachmentMethods
 from clew.checkpointer.autocleanup import AutoCleanup
-from clew.checkpointer.background import SettledStorage
+from clew.checkpointer.background import Background, SettledStorage
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.cleaning import CleanupMethods
-from clew.checkpointer.copying import CopyMethods
+from clew.checkpointer.cache import SharedStateCache, StateCache, VolatileCache
+from clew.checkpointer.cleanup import CleanupMethods
+from clew.checkpointer.copies import CopyMethods
+from clew.checkpointer.engine import Engine
 from clew.checkpointer.leases import LeaseMethods
+from clew.checkpointer.loader import Loader
 from clew.checkpointer.messages import MessageMethods
 from clew.checkpointer.operations import OperationMethods
-from clew.checkpointer.resealing import ResealMethods
+from clew.checkpointer.reseal import ResealMethods
+from clew.checkpointer.runner import InlineRunner, LoopRunner, Runner
+from clew.checkpointer.saver import Saver
 from clew.checkpointer.state import StateMethods
-from clew.checkpointer.status import StatusMethods
+from clew.checkpointer.sweeper import Sweeper
 from clew.checkpointer.threads import ThreadMethods
-from clew.checkpointer.travel import TravelMethods
-from clew.storage.offload import inline
+from clew.checkpointer.turns import TurnMethods
+from clew.checkpointer.verification import VerifyMethods
+from clew.clock import SYSTEM_CLOCK, Clock
+from clew.codec.registry import DEFAULT_REGISTRY, Registry
+from clew.codec.state import StateCodec
+from clew.errors import ClewError, ConfigError, shown
+from clew.model.retention import RetentionPolicy
+from clew.model.status import Status
+from clew.storage.encrypted import ungated
+from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
+from clew.storage.wrapper import StorageWrapper, shared_states
+from clew.validation import checked_number
+
+R = TypeVar("R")
+Durability = Literal["sync", "background"]
+
+MAX_CACHED_THREADS, CACHE_TTL = 1000, 86400
+"""Defaults of a cache: how many threads it keeps, and for how many seconds."""
+STATUS_TIMEOUT = 2.0
+"""How many seconds `astatus` waits for a store before it counts as down."""
 
 
 class BaseCheckpointer(
     StateMethods,
     AttachmentMethods,
-    TravelMethods,
     CopyMethods,
     MessageMethods,
     ThreadMethods,
     LeaseMethods,
+    TurnMethods,
     OperationMethods,
+    VerifyMethods,
     CleanupMethods,
     ResealMethods,
-    StatusMethods,
 ):
     """Durable session memory over any storage.
 
-    One object serves async code, sync code, several threads and several event loops. Every async method `aX` has the sync
-    twin `X` with the same parameters. Options: `state_type` (a class that states come back as), `max_state_bytes`,
-    `max_index_bytes` (memory of the writer), `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `clock`.
+    One object serves async code, sync code, several threads and several event loops. Every async
+    method `aX` has a sync twin `X` with the same parameters. Options: `state_type` (a class that
+    states are loaded as), `max_state_bytes`, `max_index_bytes` (memory of the writer's index),
+    `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `retry_for` (seconds to retry
+    after transient errors), `retention` and `cleanup_interval` (automatic cleanup), `durability`
+    ("sync" or "background", with `max_background` and `max_background_bytes` as bounds), `clock`.
     """
 
-    def _begin(self) -> None:
-        if self._cleanup_interval is not None:
-            AutoCleanup(self, interval=self._cleanup_interval).start()
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        state_type: type | None = None,
+        max_state_bytes: int = 256 << 20,
+        max_index_bytes: int = 64 << 20,
+        max_cached_threads: int = MAX_CACHED_THREADS,
+        cache_ttl: float = CACHE_TTL,
+        retry_for: float = 15.0,
+        retention: RetentionPolicy | None = None,
+        cleanup_interval: float | None = None,
+        durability: Durability = "sync",
+        max_background: int = 1000,
+        max_background_bytes: int = 64 << 20,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        registry = Registry(parent=DEFAULT_REGISTRY)
+        if state_type is not None:
+            if not callable(state_type):
+                raise ConfigError(
+                    f"state_type must be the class of your states, not {shown(state_type)}; leave it out for dicts"
+                )
+            registry.register(state_type)
+        for name, bound in (
+            ("max_state_bytes", max_state_bytes),
+            ("max_index_bytes", max_index_bytes),
+            ("max_cached_threads", max_cached_threads),
+            ("cache_ttl", cache_ttl),
+            ("retry_for", retry_for),
+            ("max_background", max_background),
+            ("max_background_bytes", max_background_bytes),
+        ):
+            checked_number(name, bound, at_least=0)
+        if durability not in ("sync", "background"):
+            raise ConfigError(f'durability must be "sync" or "background", not {shown(durability)}')
+        self._retention = checked_policy(retention, "retention")
+        self._auto_cleanup: AutoCleanup | None = None
+        own = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
+        shared = shared_states(storage)
+        cache: VolatileCache = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)
+        self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
+        engine = self._engine = Engine(
+            storage,
+            StateCodec(registry, max_state_bytes=max_state_bytes),
+            runner=self._runner,
+            cache=cache,
+            max_index_bytes=max_index_bytes,
+            retry_for=retry_for,
+            clock=clock,
+        )
+        if durability == "background":
+            engine.background = self._new_background(
+                max_saves=max_background, max_bytes=max_background_bytes, tasks=engine.tasks
+            )
+            engine.storage = SettledStorage(storage, engine.background)
+        self._loader = Loader(engine)
+        self._saver = Saver(engine, self._loader)
+        self._sweeper = Sweeper(engine)
+        if cleanup_interval is not None:
+            AutoCleanup(self, interval=cleanup_interval).start()
+
+    def _new_background(self, **options: Any) -> Background:
+        return Background(self._runner if isinstance(self._runner, LoopRunner) else LoopRunner(), **options)
 
     @property
     def storage(self) -> Storage:
-        """Where everything is kept."""
-        return self._storage.inner if isinstance(self._storage, SettledStorage) else self._storage
+        """The storage that keeps everything."""
+        storage = self._engine.storage
+        return ungated(storage.inner if isinstance(storage, SettledStorage) else storage)
+
+    @property
+    def registry(self) -> Registry:
+        """The classes that states may contain: `checkpointer.registry.register(MyState)`."""
+        return self._engine.codec.registry
+
+    def run(self, coroutine: Coroutine[Any, Any, R], name: str) -> R:
+        """Return the result of `coroutine` to a sync caller, run like the sync twins of this checkpointer.
+
+        Raises BlockingCallError, which calls the method `name`, if that would block a running event
+        loop.
+        """
+        return self._runner.run(coroutine, name)
 
     async def asetup(self) -> None:
-        """Make the store ready. Idempotent, safe in many processes at once, and done by itself on first use."""
-        await self._try(self._storage.setup)
+        """Prepare the store. Idempotent, safe in concurrent processes, and done automatically on first use."""
+        await self._engine.retry(self._engine.storage.setup)
 
     async def arelease(self) -> None:
-        """Finish what was begun and close the storage. Releasing twice is fine."""
+        """Finish pending work and close the storage: no thread, loop or connection is left. Idempotent."""
         if self._auto_cleanup is not None:
             await self._auto_cleanup.astop()
-        if not inline.get():
-            # A sync caller can't wait for tasks; they only tidy up, and find the storage closed.
+        if not may_block():
+            # A sync caller can't wait for tasks. They only merge rows, and find the storage closed.
             loop = asyncio.get_running_loop()
-            mine = [task for task in list(self._tasks) if task.get_loop() is loop]
+            mine = [task for task in list(self._engine.tasks) if task.get_loop() is loop]
             await asyncio.gather(*mine, return_exceptions=True)
-        await self._storage.close()
+        try:
+            await self._engine.storage.close()
+        except Exception:
+            await self._runner.aclose()
+            raise
+        # Not after an interrupt: background saves are still under way, and the next release waits for them.
+        await self._runner.aclose()
 
     async def aping(self) -> None:
-        """Answer if the storage does; raises StorageError otherwise."""
-        await self._storage.ping()
+        """Return if the storage answers. Raises StorageError otherwise."""
+        await self._engine.storage.ping()
+
+    async def astatus(self) -> Status:
+        """Return the health of the stores and of background work.
+
+        A store that is down is reported within seconds.
+        """
+        wrong = await self._problem()
+        auto = self._auto_cleanup
+        found = Status(primary_healthy=wrong is None, last_error=wrong, cleanup=auto.status if auto else None)
+        storage = self._engine.storage
+        return await storage.status(found) if isinstance(storage, StorageWrapper) else found
+
+    async def _problem(self) -> str | None:
+        """Why the storage does not answer, or `None` if it does."""
+        storage = self._engine.storage
+        try:
+            if may_block():
+                # The storage never suspends, so there is no loop for a timeout, and no network.
+                await storage.ping()
+            else:
+                await asyncio.wait_for(storage.ping(), STATUS_TIMEOUT)
+        except TimeoutError:
+            return f"no answer within {STATUS_TIMEOUT:g} seconds"
+        except ClewError as error:
+            return str(error) or type(error).__name__
+        return None
 
     def release(self) -> None:
-        """Sync twin of `arelease`; the thread that ran the other twins ends, too."""
-        self._runner.run(self.arelease(), "release")
+        """Sync twin of `arelease`. It also ends the thread that ran the other twins."""
+        try:
+            self._runner.run(self.arelease(), "release")
+        except Exception:
+            self._runner.close()
+            raise
         self._runner.close()
 
     setup = blocking(asetup)
     ping = blocking(aping)
+    status = blocking(astatus)
 
     async def __aenter__(self) -> Self:
         try:
@@ -88,9 +227,7 @@ class BaseCheckpointer(
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.arelease()
 
     def __enter__(self) -> Self:
@@ -101,7 +238,5 @@ class BaseCheckpointer(
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()

@@ -1,12 +1,10 @@
-"""Caches of volatile states: bounded, with a time to live, and never older than the durable head."""
+"""Caches of volatile states: bounded, with a TTL, and never older than the durable head."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Protocol
 
+from clew.bounded import BoundedMap
 from clew.clock import Clock
 from clew.model.config import User
 from clew.storage.wrapper import SharedStates, StateVersion
@@ -14,73 +12,55 @@ from clew.storage.wrapper import SharedStates, StateVersion
 Version = StateVersion
 
 Key = tuple[str, str, User]
-"""Thread, namespace and who asks: a tuple, so that no two can be mistaken for each other, or see or displace the other's."""
+"""Thread, namespace and user. A tuple can't be ambiguous, and users never see each other's entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    packed: bytes
-    version: Version
-    expires: float
-
-
-class Volatile(Protocol):
+class VolatileCache(Protocol):
     """Keeps states that are not durable."""
 
     async def put(self, key: Key, packed: bytes, version: Version) -> None: ...
 
     async def get(self, key: Key, version: Version) -> bytes | None:
-        """What was put for this thread by this user, if it is not too old and of this version."""
+        """The cached state, if it has this version and has not expired."""
 
     def drop(self, thread_id: str) -> None:
-        """Forget all states of a thread, which is cleared or deleted."""
+        """Forget all states of a thread that was cleared or deleted."""
 
 
 class StateCache:
-    """States by thread in this process, the least recently used dropped when there are more than `max_threads`."""
+    """An LRU cache of `max_threads` states in this process."""
 
     def __init__(self, *, max_threads: int, ttl: float, clock: Clock) -> None:
-        self._max_threads = max_threads
-        self._ttl = ttl
-        self._clock = clock
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
-        self._lock = threading.Lock()
+        self._states: BoundedMap[Key, tuple[Version, bytes]] = BoundedMap(max_entries=max_threads, ttl=ttl, clock=clock)
+        self.forget = self._states.pop
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._states)
 
     async def put(self, key: Key, packed: bytes, version: Version) -> None:
-        entry = _Entry(packed, version, self._clock.monotonic() + self._ttl)
-        with self._lock:
-            self._entries.pop(key, None)
-            self._entries[key] = entry
-            while len(self._entries) > self._max_threads:
-                self._entries.popitem(last=False)
+        self._states.put(key, (version, packed))
 
     async def get(self, key: Key, version: Version) -> bytes | None:
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return None
-            if entry.version != version or entry.expires <= self._clock.monotonic():
-                del self._entries[key]
-                return None
-            self._entries.move_to_end(key)
-            return entry.packed
-
-    def forget(self, key: Key) -> None:
-        with self._lock:
-            self._entries.pop(key, None)
+        found = self._states.get(key)
+        if found is None:
+            return None
+        if found[0] != version:
+            self._states.pop(key)
+            return None
+        return found[1]
 
     def drop(self, thread_id: str) -> None:
-        with self._lock:
-            for key in [key for key in self._entries if key[0] == thread_id]:
-                del self._entries[key]
+        for key in self._states:
+            if key[0] == thread_id:
+                self._states.pop(key)
 
 
 class SharedStateCache:
-    """States that all processes share. What can't be shared is this process's own: when the place does not answer, and as long
-    as the thread has nothing durable. By its incarnation it is known in whatever store it is; without one, only by its id."""
+    """States that all processes share.
+
+    A state stays in this process while the shared cache does not answer, and while the thread has
+    nothing durable: without an incarnation, threads of different stores have the same key.
+    """
 
     def __init__(self, shared: SharedStates, own: StateCache, *, ttl: float) -> None:
         self._shared = shared
@@ -98,5 +78,5 @@ class SharedStateCache:
         return own if own is not None or version[0] is None else await self._shared.get_state(*key, version)
 
     def drop(self, thread_id: str) -> None:
-        # The shared ones go with the commit that takes the thread, or its state, away.
+        # The commit that removes the thread or its state removes the shared ones.
         self._own.drop(thread_id)

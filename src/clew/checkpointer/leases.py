@@ -1,4 +1,4 @@
-"""Leases: one turn at a time in a thread, across processes."""
+"""Leases: mutual exclusion across processes, for a thread or for work on the whole store."""
 
 from __future__ import annotations
 
@@ -6,82 +6,72 @@ import asyncio
 import logging
 import os
 import socket
-import threading
-from collections.abc import Coroutine
-from contextvars import ContextVar
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final, Generic, Self, TypeVar
 
-from clew.checkpointer.core import Core
-from clew.errors import ClewError, ConfigError, LeaseError, shown
+from clew.answers import Answer
+from clew.checkpointer.engine import Engine
+from clew.errors import BlockingCallError, ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text, read_config
-from clew.model.records import LeaseRecord
-from clew.storage.finishing import finished
-from clew.storage.locking import lease_held
-from clew.storage.offload import pause
-from clew.storage.protocol import LONGEST_TTL
+from clew.model.records import LeaseRecord, TurnRecord
+from clew.os_threads import OwnThread
+from clew.storage.execution import pause, run_to_end
+from clew.storage.locked import lease_held
+from clew.storage.protocol import LONGEST_TTL, Own
+from clew.storage.turns import ask_turn
+from clew.validation import checked_number
 
 _log = logging.getLogger("clew")
 _LAST_MOMENT: Final = datetime.max.replace(tzinfo=UTC) - timedelta(seconds=2 * LONGEST_TTL)
-"""After this moment, the end of a lease may be a date that Python can't express."""
-_held: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_held_leases")
+"""After this moment, Python may be unable to express the end of a lease."""
+_Record = TypeVar("_Record", bound=TurnRecord)
 
 
-def held_token(core: Core, thread_id: str) -> int | None:
-    """The fencing token under which the current task writes to the thread, if it holds a lease."""
-    held = _held.get(None)
-    return held.get((id(core), thread_id)) if held else None
+class HeldLease(ABC, Generic[_Record]):
+    """A lease that is held inside `async with` or `with`, and renewed until the block ends.
 
-
-class Lease:
-    """The turn in a thread, held inside `async with` or `with`, and renewed until the block ends.
-
-    What the block's task saves to the thread carries the lease's `token`, and the storage refuses it with LeaseError once
-    somebody else has had the turn; `lost` says so without a save. Waiting for the turn ends with LeaseError after `wait`
-    seconds.
+    Entering raises LeaseError if somebody else still holds it after `wait` seconds. `subject` names
+    what is leased, for messages.
     """
 
-    def __init__(self, core: Core, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
-        for name, seconds in (("ttl", ttl), ("wait", wait)):
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0:
-                raise ConfigError(f"{name} must be a number of seconds; got {shown(seconds)}")
-        if not 0 < ttl <= LONGEST_TTL:
-            raise ConfigError(
-                f"a lease needs a ttl of more than 0 seconds and at most {LONGEST_TTL:,}, not {shown(ttl)}; it is renewed "
-                "while it is held, so it may be short: it is how long others wait for a holder that died"
-            )
-        self._core = core
-        self._address = address
+    def __init__(self, engine: Engine, subject: str, *, ttl: float, wait: float, holder: str | None) -> None:
+        checked_number("wait", wait, "number of seconds", at_least=0, at_most=LONGEST_TTL)
+        # Renewed while it is held, the ttl is only how long others wait after the holder has died.
+        checked_number("ttl", ttl, "number of seconds", more_than=0, at_most=LONGEST_TTL)
+        self._engine = engine
+        self._clock = engine.clock
+        self._subject = subject
         self._ttl = ttl
         self._wait = wait
         self.holder = checked_text("holder", holder) if holder else f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
         self.linger = 0.0
-        """For how many seconds the turn stays taken when the block has ended."""
-        self._record: LeaseRecord | None = None
+        """How many seconds the lease stays taken after the block has ended."""
+        self._record: _Record | None = None
         self._lost = False
         self._renewed = 0.0
         self._task: asyncio.Task[None] | None = None
-        self._thread: threading.Thread | None = None
-        self._stopped = threading.Event()
+        self._thread: OwnThread | None = None
+        self._stopped: Answer[None] = Answer()
 
     @property
     def token(self) -> int:
-        """The fencing token: it grows with each new holder."""
+        """The fencing token. It grows with each new holder."""
         if self._record is None:
-            raise LeaseError(
-                f"the lease on thread {self._address.thread_id!r} is not held; use it inside its `with` block"
-            )
+            raise LeaseError(f"the lease on {self._subject} is not held; use it inside its `with` block")
         return self._record.token
 
     @property
     def lost(self) -> bool:
-        """Whether the turn is, or may be, somebody else's: a renewal found that it is, or none got through for `ttl` seconds.
+        """Whether somebody else has the lease, or may have it because no renewal succeeded for `ttl` seconds.
 
-        For what the block does besides saving, which no storage can refuse.
+        Check it before side effects other than saves, which the storage refuses by itself.
         """
-        return self._lost or (self._record is not None and self._core._clock.monotonic() - self._renewed >= self._ttl)
+        return self._lost or (self._record is not None and self._clock.monotonic() - self._renewed >= self._ttl)
 
     async def __aenter__(self) -> Self:
         await self._take()
@@ -89,11 +79,9 @@ class Lease:
         self._task = asyncio.create_task(self._keep())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._unmark()
-        await finished(self._end())
+        await run_to_end(self._end())
 
     async def _end(self) -> None:
         if self._task is not None:
@@ -105,71 +93,80 @@ class Lease:
         try:
             self._run(self._take())
             self._mark()
-            self._stopped.clear()
-            self._thread = threading.Thread(target=self._keep_in_thread, name="clew-lease", daemon=True)
-            self._thread.start()
-        except KeyboardInterrupt:
-            # The block is not entered, so nobody would leave it.
-            self.__exit__(None, None, None)
+            stopped: Answer[None] = Answer()
+            self._stopped = stopped
+            # An interrupt may keep the caller from completing `__exit__`: then the lease ends with
+            # this object.
+            mine = weakref.ref(self, lambda _: stopped.give(None))
+            self._thread = OwnThread(partial(_keep_in_thread, mine, stopped, self._ttl / 3), "clew-lease")
+            self._thread.begin()
+        except BlockingCallError:
+            # Nothing was asked of the storage, and nothing could be returned from here.
+            raise
+        except (KeyboardInterrupt, RuntimeError):
+            # The block is not entered, so Python does not call `__exit__`.
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self._stopped.give(None)
         self._unmark()
-        self._stopped.set()
         try:
-            if self._thread is not None and self._thread.is_alive():
-                self._thread.join()
+            if self._thread is not None:
+                self._thread.wait()
         finally:
-            self._run(finished(self._give_back()))
+            self._run(self._give_back_to_end())
 
     async def _take(self) -> None:
-        deadline = self._core._clock.monotonic() + self._wait
+        deadline = self._clock.monotonic() + self._wait
         while True:
-            asked = self._core._clock.monotonic()
+            asked = self._clock.monotonic()
             try:
-                record = await finished(self._ask(self._ttl))
+                record = await run_to_end(self._ask(self._ttl))
             except asyncio.CancelledError:
-                # It may have been granted to nobody who waits.
-                await finished(self._give_back())
+                # It may have been granted after the caller gave up.
+                await run_to_end(self._give_back())
                 raise
             if record.holder == self.holder:
                 self._record, self._lost, self._renewed = record, False, asked
                 return
-            left = deadline - self._core._clock.monotonic()
+            left = deadline - self._clock.monotonic()
             if left <= 0:
-                raise lease_held(record, advice="wait= longer")
+                raise self._refused(record)
             await pause(min(left, 0.05))
 
-    async def _ask(self, ttl: float) -> LeaseRecord:
-        core, address = self._core, self._address
-        now = core._clock.now()
+    async def _ask(self, ttl: float) -> _Record:
+        now = self._clock.now()
         if now > _LAST_MOMENT:
             raise ConfigError(f"the clock says {now:%Y-%m-%d}: no lease can end after the year 9999; set the clock")
-        return await core._try(
-            lambda: core._storage.lease(
-                address.thread_id, address.user, holder=self.holder, now=core._clock.now(), ttl=ttl
-            )
-        )
+        return await self._engine.retry(lambda: self._request(self._clock.now(), ttl))
+
+    @abstractmethod
+    async def _request(self, now: datetime, ttl: float) -> _Record:
+        """Take, renew or return (`ttl=0`) the lease in the storage; returns its record after that."""
+
+    @abstractmethod
+    def _refused(self, record: _Record) -> LeaseError:
+        """The error if somebody else still holds the lease."""
 
     async def _keep(self) -> None:
         while not self._lost:
             await asyncio.sleep(self._ttl / 3)
-            # To its end: one that is still on its way when the turn is given back would take it anew.
-            await finished(self._renew())
+            # To its end: a renewal under way when the lease is returned would take it again.
+            await run_to_end(self._renew())
 
-    def _keep_in_thread(self) -> None:
-        while not self._lost and not self._stopped.wait(self._ttl / 3):
-            self._run(self._renew())
+    def _renew_now(self) -> bool:
+        """Renew the lease of a sync caller from a thread; False once it is lost."""
+        self._run(self._renew())
+        return not self._lost
 
     async def _renew(self) -> None:
-        asked = self._core._clock.monotonic()
+        asked = self._clock.monotonic()
         try:
             record = await self._ask(self._ttl)
         except ClewError:
-            # It may work the next time; if it does not, the fence keeps this holder from writing.
+            # The next renewal may succeed. If none does, the fence keeps this holder from writing.
             return
         held = self._record
         if held is not None and (record.holder, record.token) == (self.holder, held.token):
@@ -177,49 +174,104 @@ class Lease:
             return
         self._lost = True
         _log.warning(
-            "the turn in thread %r was lost: it was not renewed in time, and is of %s now",
-            self._address.thread_id,
+            "lease lost: %s, not renewed in time, now held by %s",
+            self._subject,
             "nobody" if record.holder == self.holder else record.holder,
         )
         if record.holder == self.holder:
-            # It had ended, and this took it anew: somebody may have had it in between, so what was read under it is old.
+            # It had expired and was just taken again. Somebody may have held it in between, so what
+            # was read is old.
             await self._give_back()
 
     async def _give_back(self) -> None:
         try:
             await self._ask(self.linger)
         except ClewError as error:
-            # What the block did is done. The turn ends by itself.
-            _log.warning(
-                "the turn in thread %r can't be given back, and ends in %g seconds: %s",
-                self._address.thread_id,
-                self._ttl,
-                error,
-            )
+            # The block's work is done, and the lease expires anyway.
+            _log.warning("lease not returned: %s; it expires in %g seconds: %s", self._subject, self._ttl, error)
+
+    async def _give_back_to_end(self) -> None:
+        # Its own coroutine: if a runner refuses it, none is left that was never awaited.
+        await run_to_end(self._give_back())
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._core._runner.run(work, "lease")
+        self._engine.runner.run(work, "lease")
 
     def _mark(self) -> None:
-        held = _held.get(None) or {}
-        _held.set({**held, (id(self._core), self._address.thread_id): self.token})
+        """Note that the current task holds the lease."""
 
     def _unmark(self) -> None:
-        mine = id(self._core), self._address.thread_id
-        _held.set({key: token for key, token in (_held.get(None) or {}).items() if key != mine})
+        """Note that the current task no longer holds the lease."""
         self._record = None
 
 
-class LeaseMethods(Core):
-    """Methods that take turns."""
+def _keep_in_thread(of: Callable[[], HeldLease[Any] | None], stopped: Answer[None], pause: float) -> None:
+    while not stopped.comes_within(pause):
+        lease = of()
+        if lease is None or not lease._renew_now():
+            return
+        del lease
+
+
+class Lease(HeldLease[LeaseRecord]):
+    """The lease on a thread, held inside `async with` or `with`, and renewed until the block ends.
+
+    Saves by the block's task carry the lease's `token`. The storage refuses them with LeaseError
+    once somebody else has held the lease; `lost` tells that without a save. Entering raises
+    LeaseError if somebody else still holds the lease after `wait` seconds.
+    """
+
+    def __init__(self, engine: Engine, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
+        super().__init__(engine, f"thread {address.thread_id!r}", ttl=ttl, wait=wait, holder=holder)
+        self._address = address
+
+    async def _request(self, now: datetime, ttl: float) -> LeaseRecord:
+        address = self._address
+        return await self._engine.storage.lease(address.thread_id, address.user, holder=self.holder, now=now, ttl=ttl)
+
+    def _refused(self, record: LeaseRecord) -> LeaseError:
+        return lease_held(record, advice="wait= longer")
+
+    def _mark(self) -> None:
+        self._engine.set_fence(self._address.thread_id, self.token)
+
+    def _unmark(self) -> None:
+        self._engine.clear_fence(self._address.thread_id)
+        super()._unmark()
+
+
+class StoreLease(HeldLease[TurnRecord]):
+    """The lease on work that one process does for the whole store.
+
+    It is stored apart from threads and their leases.
+    """
+
+    def __init__(self, engine: Engine, name: Own, *, ttl: float) -> None:
+        super().__init__(engine, f"the {name.value} of the store", ttl=ttl, wait=0, holder=None)
+        self._name = name
+
+    async def _request(self, now: datetime, ttl: float) -> TurnRecord:
+        return await ask_turn(self._engine.storage, self._name, holder=self.holder, now=now, ttl=ttl)
+
+    def _refused(self, record: TurnRecord) -> LeaseError:
+        return LeaseError(
+            f"{self._subject} is leased by {record.holder}", holder=record.holder, expires_at=record.expires_at
+        )
+
+
+class LeaseMethods:
+    """Methods that lease threads."""
+
+    _engine: Engine
 
     def alease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease:
-        """Hold the thread's turn: `async with checkpointer.alease(config) as lease: …`.
+        """Hold the thread's lease: `async with checkpointer.alease(config) as lease: …`.
 
-        It is renewed while the block runs; if the process dies, it ends after `ttl` seconds. If somebody else has it,
-        entering waits up to `wait` seconds and then raises LeaseError, which says who has it since when.
+        It is renewed while the block runs. If the process dies, it expires after `ttl` seconds. If
+        somebody else holds it, entering waits up to `wait` seconds and then raises LeaseError,
+        which names the holder.
         """
-        return Lease(self, read_config(config), ttl=ttl, wait=wait, holder=holder)
+        return Lease(self._engine, read_config(config), ttl=ttl, wait=wait, holder=holder)
 
     def lease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease:
         """Sync twin of `alease`: `with checkpointer.lease(config) as lease: …`."""

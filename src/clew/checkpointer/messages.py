@@ -1,62 +1,139 @@
-"""The conversation record."""
+"""The conversation record: the messages of a thread."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
+from clew.checkpointer.arguments import checked_limit, checked_mapping, checked_search
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.core import checked_limit, checked_search
-from clew.checkpointer.later import Later
+from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import listed_message, message_of, message_records
-from clew.errors import ConfigError, CorruptRecordError
+from clew.checkpointer.runner import Runner
+from clew.checkpointer.saver import Saver
+from clew.dialects.conversation import Conversation
+from clew.dialects.formats import Dialect, checked_dialect
+from clew.dialects.messages import render
+from clew.errors import CorruptRecordError, EncryptionError
 from clew.model.commit import Removal
 from clew.model.config import Address, Config, checked_text, read_config
 from clew.model.message import Message
 from clew.model.queries import MessageQuery
 from clew.model.records import MessageRecord
 
+_log = logging.getLogger("clew")
 
-class MessageMethods(Later):
+
+class MessageMethods:
     """Methods of the conversation record."""
+
+    _runner: Runner
+    _engine: Engine
+    _saver: Saver
 
     async def aput_messages(
         self,
         config: Config | str,
-        messages: Sequence[Message | Mapping[str, Any]],
+        messages: Sequence[Message | Mapping[str, Any] | Any],
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add messages at the end, all or none. One with a known id replaces that message in its place.
+        """Append messages, all or none. A message with an id that exists replaces that message in its place.
 
-        `metadata` is added to that of each message.
+        Messages of OpenAI (chat messages and Responses items), Anthropic, Gemini, LangChain and Pydantic
+        AI are taken as they are, as objects or dicts, and kept whole in `Message.raw`. `metadata` is added
+        to that of each message.
         """
         address = read_config(config)
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise ConfigError(f"metadata must be a mapping, not {type(metadata).__name__}")
-        records = message_records(self._codec, messages, metadata, address.run_id)
+        records = message_records(self._engine.codec, messages, checked_mapping(metadata, "metadata"), address.run_id)
         if not records:
             return
         size = sum(len(record.data) for record in records)
-        await self._apply_small(address, self._plain_commit(address, messages=records), size)
+        await self._saver.apply(address, self._engine.new_commit(address, messages=records), size)
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
-        """One message, or `None`."""
+        """Return one message, or `None`."""
         address = read_config(config)
         query = MessageQuery(
             thread_id=address.thread_id, user=address.user, message_id=checked_text("message_id", message_id)
         )
-        await self._meet(address)
-        records = await self._try(lambda: self._storage.messages(query))
+        records = await self._read_messages(address, query)
         return self._message(address, records[0]) if records else None
 
+    @overload
     async def alist_messages(
-        self, config: Config | str, search: str | None = None, offset: int = 0, limit: int | None = 50
-    ) -> list[Message]:
-        """Messages in their order. `search` finds a piece of text, in any language, whatever the case; of calls of tools, too,
-        by their names and arguments.
+        self,
+        config: Config | str,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> list[Message]: ...
+    @overload
+    async def alist_messages(
+        self,
+        config: Config | str,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        as_: Dialect,
+    ) -> Conversation: ...
+    async def alist_messages(
+        self,
+        config: Config | str,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        as_: Dialect | None = None,
+    ) -> list[Message] | Conversation:
+        """List messages in order. `search` finds a substring in any language, case-insensitively.
 
-        One whose record is damaged is in its place with the role "damaged"; its metadata says what is wrong.
+        It also finds names and arguments of tool calls, and tools' results. A damaged message keeps
+        its place with the role "damaged"; its metadata says what is wrong.
+
+        `as_` renders the conversation in a provider's format: "openai", "openai-responses",
+        "anthropic", "gemini" or "langchain" (its own objects). Messages that have this format are
+        returned as they came in. Tool calls keep their results. `left_out` of the returned list says
+        what the format can't express, and `system` has the system messages if the format takes them
+        as a parameter.
         """
+        return await self._list_messages(config, search, offset, limit, as_)
+
+    @overload
+    def list_messages(
+        self,
+        config: Config | str,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> list[Message]: ...
+    @overload
+    def list_messages(
+        self,
+        config: Config | str,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        as_: Dialect,
+    ) -> Conversation: ...
+    def list_messages(
+        self,
+        config: Config | str,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        as_: Dialect | None = None,
+    ) -> list[Message] | Conversation:
+        """Sync twin of `alist_messages`."""
+        return self._runner.run(self._list_messages(config, search, offset, limit, as_), "list_messages")
+
+    async def _list_messages(
+        self, config: Config | str, search: str | None, offset: int, limit: int | None, as_: Dialect | None
+    ) -> list[Message] | Conversation:
+        dialect = None if as_ is None else checked_dialect(as_)
         address = read_config(config)
         checked_limit(offset, "offset")
         query = MessageQuery(
@@ -66,31 +143,44 @@ class MessageMethods(Later):
             offset=offset or 0,
             limit=checked_limit(limit),
         )
-        await self._meet(address)
-        records = await self._try(lambda: self._storage.messages(query))
-        return [listed_message(self._codec, record) for record in records]
+        found = [listed_message(self._engine.codec, record) for record in await self._read_messages(address, query)]
+        if dialect is None:
+            return found
+        conversation = render(found, dialect)
+        for line in conversation.left_out:
+            _log.warning("conversation rendered with losses: thread %r, %s", address.thread_id, line)
+        return conversation
 
     async def adelete_message(self, config: Config | str, message_id: str) -> bool:
-        """Remove one message; says whether it was there."""
+        """Remove one message. Returns whether it existed."""
         address = read_config(config)
-        removal = Removal(messages=(checked_text("message_id", message_id),))
-        applied = await self._remove(address, removal)
+        applied = await self._engine.remove(address, Removal(messages=(checked_text("message_id", message_id),)))
         return applied.removed > 0 or applied.repeated
 
     aget_messages = alist_messages
+    get_messages = blocking(alist_messages)
 
     put_messages = blocking(aput_messages)
     get_message = blocking(aget_message)
-    list_messages = blocking(alist_messages)
-    get_messages = blocking(alist_messages)
     delete_message = blocking(adelete_message)
+
+    async def _read_messages(self, address: Address, query: MessageQuery) -> list[MessageRecord]:
+        engine = self._engine
+        await engine.ensure_basis(address)
+        return await engine.retry(lambda: engine.storage.messages(query))
 
     def _message(self, address: Address, record: MessageRecord) -> Message:
         try:
-            return message_of(self._codec, record)
+            return message_of(self._engine.codec, record)
         except CorruptRecordError as error:
             raise CorruptRecordError(
                 f"message {record.message_id!r} of thread {address.thread_id!r} is damaged: {error}",
+                thread_id=address.thread_id,
+                message_id=record.message_id,
+            ) from error
+        except EncryptionError as error:
+            raise EncryptionError(
+                f"message {record.message_id!r} of thread {address.thread_id!r}: {error}",
                 thread_id=address.thread_id,
                 message_id=record.message_id,
             ) from error

@@ -1,39 +1,52 @@
-"""Operations over whole stores: statistics, compaction, repair, erasure, verification."""
+"""Operations on whole stores: statistics, deletion of runs and users, compaction, repair."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
+from clew.checkpointer.arguments import checked_ids
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.records import DAMAGED, checkpoint_metadata, message_of, thread_info
-from clew.checkpointer.sweeping import Sweeping, address_of
+from clew.checkpointer.drafts import is_draft
+from clew.checkpointer.engine import Engine
+from clew.checkpointer.loader import Loader
+from clew.checkpointer.records import BAD_RECORD, message_of
+from clew.checkpointer.runner import Runner
+from clew.checkpointer.saver import Saver
+from clew.checkpointer.sweeper import Sweeper
 from clew.codec.index import ThreadIndex
-from clew.codec.rows import OpenRows
 from clew.codec.state import Encoded
-from clew.errors import ConfigError, ConflictError, CorruptRecordError, shown
+from clew.errors import ConfigError, shown
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
-from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, user_of
-from clew.model.message import Message, folded
+from clew.model.config import ANY_USER, Address, Config, User, read_config, user_of
+from clew.model.message import Message
 from clew.model.queries import MessageQuery, ThreadQuery
-from clew.model.records import CheckpointRecord
-from clew.model.reports import CompactReport, Damage, IndexStats, Progress, Stats, VerifyReport
-from clew.upkeep import compaction
+from clew.model.reports import CompactReport, IndexStats, Progress, Stats
+from clew.storage.protocol import COPYING
 
 Rebuild = Callable[[Any, list[Message]], Any]
 
 
-class OperationMethods(Sweeping):
-    """Methods for those who run a store. They act for everybody unless told otherwise."""
+class OperationMethods:
+    """Methods for operators of a store. They act for all users unless told otherwise."""
+
+    _runner: Runner
+    _engine: Engine
+    _loader: Loader
+    _saver: Saver
+    _sweeper: Sweeper
 
     async def astats(self, user_id: str | int | None | User = ANY_USER) -> Stats:
-        """What the store holds for a user, or for all: by thread and by day, and what the writer's memory takes here."""
+        """Return what the store holds for a user, or for all, by thread and by day, and the size of
+        this writer's index."""
+        engine = self._engine
         user = user_of(user_id)
-        found = await self._try(lambda: self._storage.stats(user))
-        threads = found.by_thread
+        found = await engine.retry(lambda: engine.storage.stats(user))
+        threads, indexes = found.by_thread, engine.indexes
         return Stats(
             total_sessions=len(threads),
             total_checkpoints=sum(totals.checkpoints for totals in threads.values()),
@@ -44,131 +57,115 @@ class OperationMethods(Sweeping):
             checkpoints_per_session={thread_id: totals.checkpoints for thread_id, totals in threads.items()},
             by_thread=threads,
             by_day=found.by_day,
-            index=IndexStats(threads=len(self._indexes), bytes=self._indexes.bytes, max_bytes=self._indexes.max_bytes),
+            index=IndexStats(threads=len(indexes), bytes=indexes.bytes, max_bytes=indexes.max_bytes),
         )
 
     async def asize(self, config: Config | str | None = None) -> int:
-        """How many checkpoints the store has, or the thread that `config` names."""
+        """Return how many checkpoints the store has, or the thread that `config` names."""
         if config is None:
             return (await self.astats()).total_checkpoints
         address = read_config(config)
-        query = ThreadQuery(user=address.user, thread_id=address.thread_id)
-        records = await self._try(lambda: self._storage.threads(query))
+        records = await self._engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
         return records[0].checkpoint_count if records else 0
 
     async def adelete_runs(
         self, run_ids: Iterable[str], *, config: Config | str | None = None, progress: Progress | None = None
     ) -> int:
-        """Remove every checkpoint of these runs, of all threads or of one, in all namespaces; how many there were.
+        """Remove all checkpoints of these runs, in all threads or one, in all namespaces; returns how many.
 
-        Their attachments and the values that only they needed go too. Messages and threads stay.
+        Their attachments and the values that only they needed are removed too. Messages and threads
+        stay.
         """
-        if isinstance(run_ids, str) or not isinstance(run_ids, Iterable):
-            raise ConfigError(f"adelete_runs takes a list of run ids, not {shown(run_ids)}")
-        runs = [checked_text("run_id", run_id) for run_id in run_ids]
+        runs = checked_ids(run_ids, "run_ids")
         if not runs:
             return 0
-        count = 0
-        async for record in self._each_thread(config, progress):
-            pages = [await self._checkpoint_page(record, detail="info", run_id=run_id) for run_id in runs]
-            names = tuple((each.namespace, each.checkpoint_id) for page in pages for each in page.checkpoints)
-            if names:
-                await self._upkeep(record, remove=Removal(checkpoints=names))
-                await self._collect(record)
-                count += len(names)
+        sweeper, count = self._sweeper, 0
+        async for record in sweeper.each_thread(config, progress):
+            with sweeper.skipping_damage(record, config):
+                pages = [await sweeper.checkpoints(record, detail="info", run_id=run_id) for run_id in runs]
+                names = tuple((each.namespace, each.checkpoint_id) for page in pages for each in page.checkpoints)
+                if names:
+                    await sweeper.commit(record, remove=Removal(checkpoints=names))
+                    count += len(names)
+                    await sweeper.collect_garbage(record)
         return count
 
     async def acompact(self, config: Config | str | None = None, *, progress: Progress | None = None) -> CompactReport:
-        """Merge the value rows of all threads, or of one, into few well compressed ones. For all, also give the space back.
+        """Merge the value rows of all threads, or of one, into few well-compressed rows.
 
-        Every checkpoint stays loadable; numbers of values never change.
+        For all, reclaim disk space too. All checkpoints stay loadable; value numbers never change.
+        Damaged threads are skipped and logged.
         """
+        engine, sweeper = self._engine, self._sweeper
         threads = before = after = bytes_before = bytes_after = 0
-        async for record in self._each_thread(config, progress):
-            before += len((await self._value_rows(record)).rows)
-            await self._collect(record)
-            page = await self._value_rows(record)
-            merged = tuple(compaction.merged(page.rows, page.fixed_before))
-            if merged:
-                try:
-                    await self._upkeep(record, basis=page.basis, merge=tuple(row for row, _ in merged))
-                except ConflictError:
-                    # Tidied up or deleted by another since: the rows are not these any more. The next sweep looks again.
-                    merged = ()
-            threads += 1
-            after += len(page.rows) - sum(replaced - 1 for _, replaced in merged)
-            bytes_before += record.size
-            bytes_after += await self._size_now(record)
+        async for record in sweeper.each_thread(config, progress):
+            if is_draft(record):
+                # Its values are written before the checkpoints that need them.
+                continue
+            with sweeper.skipping_damage(record, config):
+                rows_before, rows_after = await sweeper.compact(record)
+                threads, before, after = threads + 1, before + rows_before, after + rows_after
+                bytes_before += record.size
+                bytes_after += await sweeper.size_now(record)
         if config is None:
-            # It goes over the whole store: too much for one thread's sake.
-            await self._try(self._storage.reclaim)
+            # Reclaiming walks the whole store: too much for a single thread.
+            await engine.retry(engine.storage.reclaim)
         return CompactReport(
             threads=threads, rows_before=before, rows_after=after, bytes_before=bytes_before, bytes_after=bytes_after
         )
 
     async def arepair(self, config: Config | str, *, rebuild: Rebuild | None = None) -> Checkpoint:
-        """A new head made from the newest checkpoint that can be loaded and the thread's message record.
+        """Make a new head from the newest checkpoint that can be loaded and the thread's messages.
 
-        `rebuild(state, messages)` makes the new state; `state` is `None` if no checkpoint can be loaded. Without it, the
-        state's "messages" become the record, as plain dicts. It is stored anew, and relies on nothing that was stored before.
+        `rebuild(state, messages)` returns the new state; `state` is `None` if no checkpoint can be
+        loaded. By default, the state's "messages" become the messages of the record as plain dicts.
+        The new state is stored in full and refers to no earlier values.
         """
         address = read_config(config)
         state: Any = None
-        for record in (await self._page(address, limit=None)).checkpoints:
+        for record in (await self._loader.page(address, limit=None)).checkpoints:
             try:
-                loaded = await self._load(replace(address, checkpoint_id=record.checkpoint_id))
-            except CorruptRecordError:
+                loaded = await self._loader.load(replace(address, checkpoint_id=record.checkpoint_id))
+            except BAD_RECORD:
                 continue
             state = loaded.state if loaded is not None else None
             break
-        messages = [message for message, _ in await self._readable_messages(address) if message is not None]
+        messages = await self._readable_messages(address)
+        if rebuild is not None and not callable(rebuild):
+            raise ConfigError(f"rebuild must be a function of the state and the messages, not {shown(rebuild)}")
         if state is None and not messages:
             raise ConfigError(
                 f"thread {address.thread_id!r} has neither a loadable checkpoint nor messages to repair it from"
             )
         rebuilt = (rebuild or _with_messages)(state, messages)
         address = replace(address, checkpoint_id=None)
-        new = self._new_checkpoint(
+        new = self._saver.new_checkpoint(
             address, parent=HEAD, node_name="repair", metadata={"repaired_from_messages": len(messages)}
         )
 
         def encode(index: ThreadIndex | None) -> Encoded:
-            # As if the thread had no values yet: those that it has may be the damaged ones.
+            # With an empty index: the existing values may be the damaged ones.
             unknown = ThreadIndex(index.basis) if index is not None else None
-            return self._codec.encode(rebuilt, unknown, address.namespace)
+            return self._engine.codec.encode(rebuilt, unknown, address.namespace)
 
-        return self._checkpoint(address, new, await self._save(address, encode, new), rebuilt)
+        return self._saver.checkpoint(address, new, await self._saver.save(address, encode, new), rebuilt)
 
     async def aerase_user(self, user_id: str | int, *, progress: Progress | None = None) -> int:
-        """Remove every thread of a user with everything in it, and give the space back; how many there were."""
+        """Remove all threads of a user with everything in them, and reclaim disk space; returns how
+        many there were."""
         user = user_of(user_id)
         if not isinstance(user, str):
             raise ConfigError("aerase_user needs the id of one user")
-        return await self._delete_threads(user, progress)
+        count = await self._sweeper.delete_threads(user, progress)
+        if await self._engine.threads(ThreadQuery(user=COPYING, limit=1)):
+            # A copy under construction may be of a thread of this user, or may have been published just now.
+            await self._sweeper.delete_threads(COPYING, None)
+            count += await self._sweeper.delete_threads(user, None)
+        return count
 
     async def aclear_all(self, *, progress: Progress | None = None) -> int:
-        """Remove every thread of everybody; how many there were."""
-        return await self._delete_threads(ANY_USER, progress)
-
-    async def averify(self, config: Config | str | None = None, *, progress: Progress | None = None) -> VerifyReport:
-        """Read every checkpoint and message of all threads, or of one, and list what is damaged."""
-        threads = checkpoints = messages = 0
-        damage: list[Damage] = []
-        async for record in self._each_thread(config, progress):
-            threads += 1
-            if wrong := thread_info(self._codec, record).metadata.get(DAMAGED):
-                damage.append(Damage(thread_id=record.thread_id, problem=wrong))
-            # In one read, so that what is saved or cleaned up meanwhile does not look like damage.
-            page = await self._checkpoint_page(record, detail="state")
-            rows = OpenRows(page.rows)
-            for checkpoint in page.checkpoints:
-                checkpoints += 1
-                damage += self._damage_of(record.thread_id, checkpoint, rows)
-            for _, problem in await self._readable_messages(address_of(record)):
-                messages += 1
-                if problem.problem:
-                    damage.append(problem)
-        return VerifyReport(threads=threads, checkpoints=checkpoints, messages=messages, damage=tuple(damage))
+        """Remove all threads of all users; returns how many there were."""
+        return await self._sweeper.delete_threads(ANY_USER, progress)
 
     stats = blocking(astats)
     size = blocking(asize)
@@ -177,39 +174,14 @@ class OperationMethods(Sweeping):
     repair = blocking(arepair)
     erase_user = blocking(aerase_user)
     clear_all = blocking(aclear_all)
-    verify = blocking(averify)
 
-    def _damage_of(self, thread_id: str, checkpoint: CheckpointRecord, rows: OpenRows) -> list[Damage]:
-        try:
-            self._codec.check(checkpoint.body, rows)
-            checkpoint_metadata(self._codec, thread_id, checkpoint)
-            if checkpoint.covers != self._codec.covers(checkpoint.body):
-                raise CorruptRecordError("its list of the values that it needs is not what its body says")
-        except (CorruptRecordError, ConfigError) as error:
-            return [
-                Damage(
-                    thread_id=thread_id,
-                    checkpoint_id=checkpoint.checkpoint_id,
-                    namespace=checkpoint.namespace,
-                    problem=str(error),
-                )
-            ]
-        return []
-
-    async def _readable_messages(self, address: Address) -> list[tuple[Message | None, Damage]]:
-        """Every message of a thread, or `None` and what is wrong with it."""
+    async def _readable_messages(self, address: Address) -> list[Message]:
+        engine = self._engine
         query = MessageQuery(thread_id=address.thread_id, user=address.user, limit=None)
-        found: list[tuple[Message | None, Damage]] = []
-        for record in await self._try(lambda: self._storage.messages(query)):
-            message, problem = None, ""
-            try:
-                message = message_of(self._codec, record)
-                # Before calls of tools could be found, it was the text alone.
-                if record.text not in (folded(message.search_text()), folded(message.text())):
-                    problem = "its text for searching is not what it says"
-            except (CorruptRecordError, ConfigError) as error:
-                problem = str(error)
-            found.append((message, Damage(thread_id=address.thread_id, message_id=record.message_id, problem=problem)))
+        found: list[Message] = []
+        for record in await engine.retry(lambda: engine.storage.messages(query)):
+            with suppress(*BAD_RECORD):
+                found.append(message_of(engine.codec, record))
         return found
 
 

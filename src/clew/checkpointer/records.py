@@ -1,4 +1,4 @@
-"""Between stored records and the model that users see."""
+"""Translation between stored records and the public model."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from clew.codec.state import StateCodec
-from clew.errors import ConfigError, CorruptRecordError, shown
+from clew.dialects.messages import derived, is_plain, received
+from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
 from clew.model.config import checked_text
-from clew.model.message import Message, folded
-from clew.model.records import CheckpointRecord, MessageRecord, ThreadRecord
+from clew.model.message import DAMAGED_ROLE, Message, folded
+from clew.model.records import AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
 
 DAMAGED = "clew.damaged"
-"""In the metadata of what is listed although its own record can't be read: what is wrong with it."""
+"""The key in the metadata of a damaged record in a list; its value says what is wrong."""
+BAD_RECORD: Final = (*UNREADABLE, ConfigError, SchemaVersionError)
+"""Errors of a single record: lists and sweeps go on with the others."""
 
 
 def checkpoint_metadata(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointMetadata:
@@ -25,14 +28,14 @@ def checkpoint_metadata(codec: StateCodec, thread_id: str, record: CheckpointRec
 
 
 def checkpoint_info(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointInfo:
-    """For a list, which one damaged record does not spoil."""
+    """The checkpoint for a list; if it is damaged, its metadata says so."""
     return CheckpointInfo(**_fields(codec, thread_id, record, in_list=True), size=record.size)
 
 
 def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord, *, in_list: bool = False) -> dict[str, Any]:
     try:
-        metadata = codec.unpack(record.metadata) if record.metadata else {}
-    except (CorruptRecordError, ConfigError) as error:
+        metadata = _metadata(codec, record)
+    except BAD_RECORD as error:
         if not in_list:
             raise
         metadata = {DAMAGED: str(error)}
@@ -50,13 +53,33 @@ def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord, *, in_l
     }
 
 
+def _metadata(codec: StateCodec, record: CheckpointRecord) -> dict[str, Any]:
+    check_columns(record)
+    metadata = codec.unpack(record.metadata) if record.metadata else {}
+    if type(metadata) is not dict:
+        raise CorruptRecordError(f"its metadata is not a mapping: {shown(metadata)}")
+    return metadata
+
+
+def check_columns(record: CheckpointRecord | MessageRecord | ThreadRecord | AttachmentRecord) -> None:
+    """Raise CorruptRecordError if the storage could not read all columns of the record."""
+    if record.damage:
+        raise CorruptRecordError(record.damage)
+
+
+def attached(codec: StateCodec, record: AttachmentRecord) -> Any:
+    """The attached data. Raises CorruptRecordError if it is damaged."""
+    check_columns(record)
+    return codec.unpack(record.data)
+
+
 def message_records(
     codec: StateCodec,
     messages: Sequence[Message | Mapping[str, Any]],
     metadata: Mapping[str, Any] | None,
     run_id: str | None,
 ) -> tuple[MessageRecord, ...]:
-    """Messages as they are stored. `metadata` is added to each one's own; `run_id` goes to those without one."""
+    """The records to store. `metadata` is added to that of each message; messages without a run get `run_id`."""
     if isinstance(messages, (Message, Mapping, str)) or not isinstance(messages, Iterable):
         raise ConfigError(f"messages must be a list of messages, not one {type(messages).__name__}")
     return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in enumerate(messages)])
@@ -65,14 +88,24 @@ def message_records(
 def _message_record(
     codec: StateCodec, at: int, message: Message | Mapping[str, Any], metadata: Mapping[str, Any], run_id: str | None
 ) -> MessageRecord:
-    if isinstance(message, Mapping):
-        message = Message.from_dict(message)
-    elif not isinstance(message, Message):
-        raise ConfigError(f"messages[{at}] must be a clew.Message or a mapping, not {type(message).__name__}")
+    message = received(message, f"messages[{at}]")
     _check_message(message, f"messages[{at}]")
     if (message.run_id is None and run_id is not None) or metadata:
         message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
-    content = {
+    return MessageRecord(
+        message_id=message.message_id,
+        # Packed first, so that text that can't be stored is refused with its path.
+        data=codec.pack(_message_content(message), name=f"messages[{at}]"),
+        text=folded(message.search_text()),
+        tool_calls=len(message.tool_calls),
+        run_id=message.run_id,
+        created_at=message.created_at,
+    )
+
+
+def _message_content(message: Message) -> dict[str, Any]:
+    """The stored fields, without empty ones and without those that follow from what a provider wrote."""
+    content: dict[str, Any] = {
         "role": message.role,
         "content": message.content,
         "tool_calls": list(message.tool_calls),
@@ -80,15 +113,29 @@ def _message_record(
         "created_at": message.created_at,
         "run_id": message.run_id,
     }
-    return MessageRecord(
-        message_id=message.message_id,
-        # Packing first, so that text that can't be stored is refused with its path.
-        data=codec.pack(content, name=f"messages[{at}]"),
-        text=folded(message.search_text()),
-        tool_calls=len(message.tool_calls),
-        run_id=message.run_id,
-        created_at=message.created_at,
-    )
+    if message.tool_results:
+        content["tool_results"] = list(message.tool_results)
+    if message.usage:
+        content["usage"] = message.usage
+    if message.raw is None or message.format is None:
+        return _filled(content)
+    if is_plain(message.raw):
+        if message.raw == {"role": message.role, "content": message.content}:
+            content["format"] = message.format  # `raw` follows from the other fields.
+        return _filled(content)
+    follows = derived(message.raw, message.format)
+    said = {"role", "content", "tool_calls", "tool_results"}
+    if any(
+        content.get(name) is not follows[name] and (content.get(name) or "") != (follows[name] or "") for name in said
+    ):
+        # Somebody changed the message, for example to redact it: what the provider wrote no longer holds.
+        return _filled(content)
+    kept = {name: value for name, value in content.items() if name not in said and value != follows.get(name)}
+    return {**kept, "raw": message.raw, "format": message.format}
+
+
+def _filled(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if value or name in ("role", "content")}
 
 
 def _check_message(message: Message, name: str) -> None:
@@ -99,14 +146,16 @@ def _check_message(message: Message, name: str) -> None:
         value = getattr(message, field)
         if not isinstance(value, kinds):
             raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {shown(value)}")
+    if not all(isinstance(result, Mapping) for result in message.tool_results):
+        raise ConfigError(f"{name}.tool_results must be mappings with a 'tool_call_id' and a 'content'")
     if message.created_at.utcoffset() is None:
-        raise ConfigError(f"{name}.created_at has no time zone; datetime.now(UTC) has one")
+        raise ConfigError(f"{name}.created_at has no time zone; use datetime.now(UTC)")
     try:
         message.created_at.astimezone(UTC)
     except (OverflowError, ValueError) as error:
-        # Stores keep times in UTC, and could not give this one back.
+        # Stores keep times in UTC.
         raise ConfigError(
-            f"{name}.created_at is outside of the years 1 to 9999 in UTC: {message.created_at}; give it another time"
+            f"{name}.created_at is outside of the years 1 to 9999 in UTC: {message.created_at}; use another time"
         ) from error
 
 
@@ -116,22 +165,46 @@ _MESSAGE_FIELDS: Final[tuple[tuple[str, tuple[type, ...], str], ...]] = (
     ("tool_calls", (list, tuple), "a tuple"),
     ("metadata", (Mapping,), "a mapping"),
     ("created_at", (datetime,), "a datetime"),
+    ("tool_results", (list, tuple), "a tuple"),
+    ("usage", (Mapping, type(None)), "a mapping"),
+    ("raw", (Mapping, type(None)), "a mapping"),
+    ("format", (str, type(None)), "text"),
 )
 
 
 def message_of(codec: StateCodec, record: MessageRecord) -> Message:
+    """The message. Raises CorruptRecordError if it is damaged."""
+    check_columns(record)
     content = codec.unpack(record.data)
-    return Message(**{**content, "message_id": record.message_id, "tool_calls": tuple(content["tool_calls"])})
+    try:
+        fields = derived(content["raw"], content["format"]) if "raw" in content else {}
+        fields.update(content)
+        fields["message_id"] = record.message_id
+        if "format" in fields and "raw" not in fields:
+            fields["raw"] = {"role": fields["role"], "content": fields["content"]}
+        fields["tool_calls"] = tuple(fields.get("tool_calls") or ())
+        fields["tool_results"] = tuple(fields.get("tool_results") or ())
+        message = Message(**fields)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise CorruptRecordError(f"the stored data is not a message: {error}") from error
+    for field, kinds, wanted in _MESSAGE_FIELDS:
+        if not isinstance(getattr(message, field), kinds):
+            raise CorruptRecordError(f"its {field} is not {wanted}: {shown(getattr(message, field))}")
+    if not all(isinstance(result, Mapping) for result in message.tool_results):
+        raise CorruptRecordError("its tool_results are not mappings")
+    if message.created_at.tzinfo is None or not isinstance(message.run_id, (str, type(None))):
+        raise CorruptRecordError("its created_at has no time zone, or its run_id is not text")
+    return message
 
 
 def listed_message(codec: StateCodec, record: MessageRecord) -> Message:
-    """For a list, which one damaged record does not spoil."""
+    """The message for a list; if it is damaged, a placeholder whose metadata says so."""
     try:
         return message_of(codec, record)
-    except (CorruptRecordError, ConfigError) as error:
+    except BAD_RECORD as error:
         return Message(
             message_id=record.message_id,
-            role="damaged",
+            role=DAMAGED_ROLE,
             metadata={DAMAGED: str(error)},
             created_at=record.created_at,
             run_id=record.run_id,
@@ -139,12 +212,12 @@ def listed_message(codec: StateCodec, record: MessageRecord) -> Message:
 
 
 def thread_text(info: ThreadInfo) -> str:
-    """What a search over threads looks at."""
+    """The text that searches for threads match."""
     return folded("\n".join([info.thread_name or "", *info.tags]))
 
 
 def thread_data(codec: StateCodec, info: ThreadInfo, retention: Mapping[str, Any] | None) -> bytes:
-    """The description as it is stored; `retention` is the thread's policy as plain data."""
+    """The description to store. `retention` is the thread's policy as plain data."""
     if info.thread_name is not None and not isinstance(info.thread_name, str):
         raise ConfigError(f"thread_name must be text, not {type(info.thread_name).__name__}")
     if isinstance(info.tags, str) or not all(isinstance(tag, str) for tag in info.tags):
@@ -158,7 +231,7 @@ def thread_data(codec: StateCodec, info: ThreadInfo, retention: Mapping[str, Any
 
 
 def policy_data(policy: RetentionPolicy | None) -> dict[str, Any] | None:
-    """A policy as plain data, without the rules that it does not have."""
+    """A policy as plain data, without the rules that are `None`."""
     if policy is None:
         return None
     return {name: value for name, value in policy.to_dict().items() if value is not None}
@@ -166,7 +239,16 @@ def policy_data(policy: RetentionPolicy | None) -> dict[str, Any] | None:
 
 def described_policy(codec: StateCodec, record: ThreadRecord) -> RetentionPolicy | None:
     """The thread's own policy. Raises CorruptRecordError or ConfigError if it can't be read."""
-    return _policy(codec.unpack(record.data)) if record.data else None
+    return _policy(description(codec, record))
+
+
+def stored_policy(codec: StateCodec, record: ThreadRecord | None) -> Mapping[str, Any] | None:
+    """The thread's own policy as it is stored; `None` if it has none or can't be read."""
+    try:
+        kept: Mapping[str, Any] | None = description(codec, record).get("retention") if record else None
+    except BAD_RECORD:
+        return None
+    return kept
 
 
 def _policy(described: Mapping[str, Any]) -> RetentionPolicy | None:
@@ -174,18 +256,48 @@ def _policy(described: Mapping[str, Any]) -> RetentionPolicy | None:
     return None if kept is None else RetentionPolicy.from_dict(kept)
 
 
+_NO_DESCRIPTION: Final[Mapping[str, Any]] = {"thread_name": None, "tags": [], "metadata": {}}
+
+
+def description(codec: StateCodec, record: ThreadRecord) -> Mapping[str, Any]:
+    """The fields that `thread_data` packed. Raises CorruptRecordError if they are damaged."""
+    check_columns(record)
+    if not record.data:
+        return _NO_DESCRIPTION
+    described = codec.unpack(record.data)
+    if type(described) is not dict:
+        raise CorruptRecordError(f"its description is not a mapping: {shown(described)}")
+    name, tags, metadata = (described.get(each) for each in _NO_DESCRIPTION)
+    if not isinstance(name, (str, type(None))) or type(metadata) is not dict:
+        raise CorruptRecordError("its name is not text, or its metadata is not a mapping")
+    if type(tags) is not list or not all(isinstance(tag, str) for tag in tags):
+        raise CorruptRecordError(f"its tags are not a list of texts: {shown(tags)}")
+    return described
+
+
 def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
-    """The thread, also if its description is damaged: then its metadata says so."""
-    described: Mapping[str, Any] = {"thread_name": None, "tags": [], "metadata": {}}
+    """The thread. Raises CorruptRecordError if its record is damaged."""
     try:
-        described = codec.unpack(record.data) if record.data else described
-    except (CorruptRecordError, ConfigError) as error:
-        described = {**described, "metadata": {DAMAGED: str(error)}}
+        return _thread_info(codec, record, description(codec, record))
+    except BAD_RECORD as error:
+        raise type(error)(f"thread {record.thread_id!r}: {error}", thread_id=record.thread_id) from error
+
+
+def listed_thread(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
+    """The thread for a list; if it is damaged, its metadata says so."""
+    try:
+        described = description(codec, record)
+    except BAD_RECORD as error:
+        described = {**_NO_DESCRIPTION, "metadata": {DAMAGED: str(error)}}
+    return _thread_info(codec, record, described)
+
+
+def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str, Any]) -> ThreadInfo:
     forked = record.forked_from
     try:
         retention = _policy(described)
     except ConfigError:
-        # Of a newer version; acleanup does not touch the thread then.
+        # Written by a newer version. A cleanup skips the thread.
         retention = None
     return ThreadInfo(
         thread_id=record.thread_id,

@@ -1,4 +1,4 @@
-"""Threads: their description, their lists, their end; and the cache of states."""
+"""Threads: descriptions, lists, deletion, and the cache of states."""
 
 from __future__ import annotations
 
@@ -7,29 +7,45 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from clew.checkpointer.arguments import checked_limit, checked_policy, checked_search
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.cache import Key
-from clew.checkpointer.core import STALE_ATTEMPTS, checked_limit, checked_search, too_busy, version_at
-from clew.checkpointer.records import policy_data, thread_data, thread_info, thread_text
-from clew.checkpointer.saving import Saving
-from clew.errors import ConfigError, CorruptRecordError, PermissionDeniedError
+from clew.checkpointer.cache import Key, Version
+from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
+from clew.checkpointer.loader import Loader
+from clew.checkpointer.records import (
+    listed_thread,
+    policy_data,
+    stored_policy,
+    thread_data,
+    thread_info,
+    thread_text,
+)
+from clew.checkpointer.runner import Runner
+from clew.checkpointer.sweeper import address_of
+from clew.errors import ConfigError, PermissionDeniedError
 from clew.model.commit import Removal, ThreadFields
 from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, read_user, user_of
-from clew.model.queries import ThreadQuery, ValueQuery
+from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery, ValueQuery
 from clew.model.records import ThreadRecord
 from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
 from clew.storage.protocol import StaleBasisError
 
 
-class ThreadMethods(Saving):
-    """Methods of threads as a whole."""
+class ThreadMethods:
+    """Methods of whole threads."""
+
+    _runner: Runner
+    _engine: Engine
+    _loader: Loader
 
     async def aput_thread(self, config: Config | str, info: ThreadInfo | Mapping[str, Any]) -> None:
-        """Describe the thread: name, tags, metadata, run. It replaces the earlier description as a whole.
+        """Describe the thread: name, tags, metadata, run. Replaces the earlier description as a whole.
 
-        The owner is the config's user. Only `clew.ANY_USER` may give a thread another one (`info.user_id`).
+        The owner is the config's user. Only `clew.ANY_USER` may give a thread to another
+        (`info.user_id`).
         """
+        codec = self._engine.codec
         address = read_config(config)
         if isinstance(info, Mapping):
             info = ThreadInfo.from_dict({"thread_id": address.thread_id, **info})
@@ -43,15 +59,15 @@ class ThreadMethods(Saving):
                 f"only clew.ANY_USER may give thread {address.thread_id!r} to another user",
                 thread_id=address.thread_id,
             )
-        # Packing first, so that text that can't be stored is refused with its path.
-        retention = policy_data(_checked_policy(info.retention))
-        thread_data(self._codec, info, retention)
+        retention = policy_data(checked_policy(info.retention, "retention"))
+        # Packed first, so that text that can't be stored is refused with its path.
+        thread_data(codec, info, retention)
         run_id = address.run_id if info.run_id is None else checked_text("run_id", info.run_id)
 
         def described(record: ThreadRecord | None) -> ThreadFields:
             return ThreadFields(
                 text=thread_text(info),
-                data=thread_data(self._codec, info, retention or self._kept_policy(record)),
+                data=thread_data(codec, info, retention or stored_policy(codec, record)),
                 run_id=run_id,
                 user_id=owner if isinstance(owner, str) else _owner(address, record),
             )
@@ -59,18 +75,20 @@ class ThreadMethods(Saving):
         await self._describe(address, described)
 
     async def aput_retention(self, config: Config | str, policy: RetentionPolicy | None) -> None:
-        """Give the thread a retention policy of its own, which cleanups go by in the place of theirs; `None` takes it away.
+        """Give the thread its own retention policy, which cleanups use instead of theirs; `None` removes it.
 
-        `RetentionPolicy(max_history=1, keep_every=1)` keeps everything. Forks and copies begin with their source's.
+        `RetentionPolicy(max_history=1, keep_every=1)` keeps everything. Forks and copies start with
+        the policy of their source.
         """
+        codec = self._engine.codec
         address = read_config(config)
-        retention = policy_data(_checked_policy(policy))
+        retention = policy_data(checked_policy(policy, "policy"))
 
         def described(record: ThreadRecord | None) -> ThreadFields:
-            info = thread_info(self._codec, record) if record else ThreadInfo(thread_id=address.thread_id)
+            info = thread_info(codec, record) if record else ThreadInfo(thread_id=address.thread_id)
             return ThreadFields(
                 text=thread_text(info),
-                data=thread_data(self._codec, info, retention),
+                data=thread_data(codec, info, retention),
                 run_id=info.run_id,
                 user_id=_owner(address, record),
             )
@@ -78,18 +96,23 @@ class ThreadMethods(Saving):
         await self._describe(address, described)
 
     async def aget_thread(self, config: Config | str) -> ThreadInfo | None:
-        """The thread's description, head and counts, or `None`."""
+        """Return the thread's description, head and counts, or `None`.
+
+        Raises CorruptRecordError if it is damaged.
+        """
+        engine = self._engine
         address = read_config(config)
-        await self._meet(address)
-        records = await self._threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
-        return thread_info(self._codec, records[0]) if records else None
+        await engine.ensure_basis(address)
+        records = await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
+        return thread_info(engine.codec, records[0]) if records else None
 
     async def alist_threads(
         self, config: Config, search: str | None = None, offset: int = 0, limit: int | None = 50
     ) -> list[ThreadInfo]:
-        """The threads of the config's `user_id`, the last active first. `search` looks at ids, names and tags.
+        """List the threads of the config's `user_id`, the most recently active first.
 
-        Without `user_id`, the threads that nobody owns; with `clew.ANY_USER`, all.
+        `search` matches ids, names and tags. Without `user_id`, lists the threads without an owner;
+        with `clew.ANY_USER`, all. A damaged thread is listed too; its metadata says what is wrong.
         """
         if isinstance(config, str):
             raise ConfigError("alist_threads takes a config with a 'user_id', such as {'user_id': 'alice'}")
@@ -100,17 +123,18 @@ class ThreadMethods(Saving):
             offset=offset or 0,
             limit=checked_limit(limit),
         )
-        return [thread_info(self._codec, record) for record in await self._threads(query)]
+        return [listed_thread(self._engine.codec, record) for record in await self._engine.threads(query)]
 
     async def adelete_thread(self, config: Config | str) -> None:
         """Remove the thread with everything: checkpoints, messages, attachments, description, cache.
 
-        A writer that began before and comes late gets ThreadDeletedError.
+        A writer that began before the deletion gets ThreadDeletedError.
         """
+        engine = self._engine
         address = read_config(config)
-        # Without a basis: a deletion that comes again finds nothing, and that is what it wants.
-        await self._apply(self._plain_commit(address, remove=Removal(thread=True)))
-        self._forget(address)
+        # Without a basis: a repeated deletion finds nothing, which is what it wants.
+        await engine.apply(engine.new_commit(address, remove=Removal(thread=True)))
+        engine.forget(address)
 
     aget_threads = alist_threads
 
@@ -122,31 +146,33 @@ class ThreadMethods(Saving):
     delete_thread = blocking(adelete_thread)
 
     async def aput_state_cache(self, config: Config | str, state: Any) -> None:
-        """Keep `state` for the running execution: in the cache that the checkpointer has, else in this process. It is not
-        durable, and the next save outdates it."""
+        """Cache `state` until the next save: in the checkpointer's cache, or else in this process.
+
+        It is not durable.
+        """
         address = read_config(config)
-        packed = self._codec.pack(state, name="state")
-        await self._cache.put(_cache_key(address), packed, await self._version(address))
+        packed = self._engine.codec.pack(state, name="state")
+        await self._engine.cache.put(_cache_key(address), packed, await self._version(address))
 
     async def aget_state_cache(self, config: Config | str) -> Any:
-        """The cached state, or `None` if there is none, it is too old, or the thread was saved since by any process."""
+        """Return the cached state; `None` if there is none, it has expired, or any process has
+        saved the thread since."""
         address = read_config(config)
-        packed = await self._cache.get(_cache_key(address), await self._version(address))
-        return None if packed is None else self._codec.unpack(packed)
+        packed = await self._engine.cache.get(_cache_key(address), await self._version(address))
+        return None if packed is None else self._engine.codec.unpack(packed)
 
     async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
-        """Load the user's last active threads into the cache; how many there were."""
+        """Load the user's most recently active threads into the cache; returns how many there were."""
+        engine = self._engine
         user: User = user_of(user_id)
-        records = await self._threads(ThreadQuery(user=user, limit=checked_limit(limit)))
         warmed = 0
-        for record in records:
-            config = {"thread_id": record.thread_id, "user_id": record.user_id}
-            address = read_config(config)
-            # With its values, also if this process knows them: the cache of all may not.
-            page = await self._page(address, detail="state")
+        for record in await engine.threads(ThreadQuery(user=user, limit=checked_limit(limit))):
+            address = address_of(record, record.user_id)
+            # Read with the values even if this process knows them: a shared cache may not have them.
+            page = await self._loader.page(address, detail="state")
             if page.checkpoints:
-                packed = self._codec.pack(self._loaded(address, page).state, name="state")
-                await self._cache.put(_cache_key(address), packed, version_at(page))
+                packed = engine.codec.pack(self._loader.decode_page(address, page).state, name="state")
+                await engine.cache.put(_cache_key(address), packed, _version_of(page))
                 warmed += 1
         return warmed
 
@@ -154,42 +180,44 @@ class ThreadMethods(Saving):
     get_state_cache = blocking(aget_state_cache)
     warm = blocking(awarm)
 
+    async def _version(self, address: Address) -> Version:
+        """The version of the thread's durable head."""
+        engine = self._engine
+        query = CheckpointQuery(thread_id=address.thread_id, user=address.user, namespace=address.namespace)
+        return _version_of(await engine.retry(lambda: engine.storage.checkpoints(query)))
+
     async def _describe(self, address: Address, described: Callable[[ThreadRecord | None], ThreadFields]) -> None:
-        """Replace the thread's description by one that is made from the present one, which nobody changes in between."""
+        """Replace the thread's description by one made from the present one, atomically."""
+        engine = self._engine
         position = ValueQuery(thread_id=address.thread_id, user=address.user, ranges=())
-        commit = self._plain_commit(address)
+        commit = engine.new_commit(address)
         for _ in range(STALE_ATTEMPTS):
-            sequence = (await self._try(lambda: self._storage.values(position))).sequence
-            records = await self._threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
+            sequence = (await engine.values(position)).sequence
+            records = await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
             record = records[0] if records else None
+            basis = await engine.known_basis(address.thread_id, address.user)
             try:
-                await self._apply(
+                await engine.apply(
                     replace(
                         commit,
-                        basis=self._seen.get((address.thread_id, address.user)),
-                        # Takes nothing away: what it says is as of when this was found out.
+                        basis=basis,
+                        # Removes nothing, but is refused if the thread was written to since it was read.
                         remove=Removal(as_of=sequence) if record else None,
                         thread=described(record),
                     )
                 )
                 return
             except StaleBasisError:
-                if self._seen.get((address.thread_id, address.user)) is not None:
-                    await self._refresh(address.thread_id, address.user)
+                if basis is not None:
+                    await engine.refresh_index(address.thread_id, address.user)
         raise too_busy(address.thread_id)
 
-    def _kept_policy(self, record: ThreadRecord | None) -> Mapping[str, Any] | None:
-        """The policy that the thread has, as it is stored."""
-        try:
-            kept: Mapping[str, Any] | None = (
-                self._codec.unpack(record.data).get("retention") if record and record.data else None
-            )
-        except CorruptRecordError:
-            return None
-        return kept
 
-    async def _threads(self, query: ThreadQuery) -> list[ThreadRecord]:
-        return await self._try(lambda: self._storage.threads(query))
+def _version_of(page: CheckpointPage) -> Version:
+    """The version of the durable head, which is the first checkpoint of `page`."""
+    if page.basis is None:
+        return None, None
+    return page.basis.incarnation, page.checkpoints[0].checkpoint_id if page.checkpoints else page.basis.epoch
 
 
 def _cache_key(address: Address) -> Key:
@@ -197,13 +225,7 @@ def _cache_key(address: Address) -> Key:
 
 
 def _owner(address: Address, record: ThreadRecord | None) -> str | None:
-    """Whose the thread is, or will be: describing it takes nobody's thread away."""
+    """The thread's owner; that of a new thread is the user who describes it."""
     if record is not None:
         return record.user_id
     return address.user if isinstance(address.user, str) else None
-
-
-def _checked_policy(policy: RetentionPolicy | None) -> RetentionPolicy | None:
-    if policy is not None and not isinstance(policy, RetentionPolicy):
-        raise ConfigError(f"a retention policy is a clew.RetentionPolicy, not {type(policy).__name__}")
-    return policy

@@ -1,4 +1,4 @@
-"""The commands put together: global options, and how an error ends the command."""
+"""The command group: its global options, and error handling for all commands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import cleaning, importing, maintaining, reading, sealing
+from clew.cli import inspection, maintenance
 from clew.cli.demo import demo
-from clew.cli.showing import error_console, one_line
+from clew.cli.output import error_console, one_line
 from clew.factory import DEFAULT_URL
 
 
 class Commands(TyperGroup):
-    """Commands whose ClewErrors end in one red line and exit code 1."""
+    """Prints a ClewError as one red line and exits with code 1."""
 
     # Any: the context's class is click's in older versions of typer, and typer's own in newer ones.
     def invoke(self, ctx: Any) -> Any:
@@ -36,7 +36,7 @@ def everywhere(
     ctx: typer.Context,
     url: Annotated[
         str,
-        typer.Option(envvar="CLEW_URL", metavar="URL", help="Which store: sqlite:///file.db"),
+        typer.Option(envvar="CLEW_URL", metavar="URL", help="The store to use, such as sqlite:///file.db."),
     ] = DEFAULT_URL,
     version: Annotated[  # noqa: ARG001  (the callback reads it)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
@@ -56,18 +56,18 @@ app = typer.Typer(
 )
 for command in (
     demo,
-    reading.threads,
-    reading.history,
-    reading.show,
-    reading.messages,
-    reading.diff,
-    maintaining.fork,
-    maintaining.stats,
-    maintaining.verify,
-    maintaining.compact,
-    cleaning.cleanup,
-    sealing.key,
-    sealing.reseal,
+    inspection.threads,
+    inspection.history,
+    inspection.show,
+    inspection.messages,
+    inspection.diff,
+    maintenance.fork,
+    maintenance.stats,
+    maintenance.verify,
+    maintenance.compact,
+    maintenance.cleanup,
+    maintenance.key,
+    maintenance.reseal,
 ):
     app.command()(command)
-app.command("import")(importing.import_)
+app.command("import")(maintenance.import_)

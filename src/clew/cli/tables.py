@@ -1,4 +1,4 @@
-"""The tables that the command prints: threads, a timeline of checkpoints, messages."""
+"""Tables of threads, checkpoints and messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 import clew
-from clew.cli.showing import ago, clean, listing, moment, one_line, size
+from clew.cli.output import ago, clean, listing, moment, one_line, size
 
 _ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "yellow", "system": "magenta"}
 
 
 def thread_table(threads: Sequence[clew.ThreadInfo], *, now: datetime) -> Table:
-    """Threads; the columns that none of them fills are left out."""
+    """Return a table of threads, without columns that would be empty."""
     named, owned = any(each.thread_name for each in threads), any(each.user_id for each in threads)
     table = listing()
     table.add_column("thread", style="bold", overflow="fold")
@@ -42,7 +42,7 @@ def thread_table(threads: Sequence[clew.ThreadInfo], *, now: datetime) -> Table:
 
 
 def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Table:
-    """Checkpoints, each with its number, its parent's, and where the line branched."""
+    """Return a table of checkpoints, each with its number and its parent's number."""
     numbers = {each.checkpoint_id: each.sequence for each in checkpoints}
     steps = any(each.step is not None for each in checkpoints)
     nodes = any(each.node_name for each in checkpoints)
@@ -71,7 +71,7 @@ def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Table:
 
 
 def parent_of(checkpoint: clew.CheckpointInfo, numbers: dict[str, int]) -> Text:
-    """The parent's number; in colour if it is not simply the one before, so that branches stand out."""
+    """Return the parent's number, highlighted if it is not the previous one, to show branches."""
     if checkpoint.parent_id is None:
         return Text("–", style="dim")
     number = numbers.get(checkpoint.parent_id)
@@ -81,7 +81,7 @@ def parent_of(checkpoint: clew.CheckpointInfo, numbers: dict[str, int]) -> Text:
 
 
 def message_table(messages: Sequence[clew.Message], *, search: str | None = None, times: bool = True) -> Table:
-    """Messages with their texts whole; what was searched for stands out."""
+    """Return a table of messages with their full texts, and matches of `search` highlighted."""
     table = listing(show_header=False)
     if times:
         table.add_column(no_wrap=True, style="dim")
@@ -98,7 +98,7 @@ def role_of(message: clew.Message) -> Text:
 
 
 def message_text(message: clew.Message, *, search: str | None = None) -> Text:
-    """The message's text, then its tool calls, one a line."""
+    """Return the message's text, then its tool calls, one per line."""
     text = Text(clean(message.text()))
     if search:
         text.highlight_regex(re.compile(re.escape(search), re.IGNORECASE), style="black on yellow")
@@ -108,7 +108,7 @@ def message_text(message: clew.Message, *, search: str | None = None) -> Text:
 
 
 def _spelled_call(call: Any) -> str:
-    """A tool call as one would write it, in the shapes that frameworks give it."""
+    """Return a tool call as a Python call, from any of the shapes that frameworks use."""
     if isinstance(call, dict):
         function = call.get("function")
         inner: dict[str, Any] = function if isinstance(function, dict) else call

@@ -1,1 +1,1 @@
-"""The codec: states to bytes and back. Pure; it knows nothing of storages."""
+"""The codec: turns states into bytes and back. Pure: it does not depend on any storage."""

@@ -1,4 +1,4 @@
-"""Which elements of two sequences belong together: a common subsequence, long and found at a bounded cost."""
+"""Sequence alignment: a long common subsequence, found at a bounded cost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Final
 Pairs = list[tuple[int, int]]
 
 STEPS: Final = 200_000
-"""How much work the search between anchors may do in all; past it, what was found so far is the answer."""
+"""Bound on the work between anchors. Beyond it, the result is what was found so far."""
 
 
 def aligned(before: Sequence[Hashable], after: Sequence[Hashable], steps: int = STEPS) -> Pairs:
-    """Pairs of positions with equal keys, both growing: what a sequence kept when `before` became `after`.
+    """Return increasing pairs of positions with equal keys: the elements kept
+    when `before` became `after`.
 
-    Keys that occur once on each side are anchors (as in a patience diff): O(n log n) for any shift or replacement.
-    Between anchors the shortest edit is looked for (Myers), which is quick where little changed and stops where much did.
+    Keys that occur once on each side are anchors, as in a patience diff: O(n log n) for any shift
+    or replacement. Between anchors, Myers' algorithm finds the shortest edit, which is fast for
+    few changes and stops at many.
     """
     shared = set(before).intersection(after)
     olds = [position for position, key in enumerate(before) if key in shared]
@@ -37,12 +39,13 @@ def aligned(before: Sequence[Hashable], after: Sequence[Hashable], steps: int = 
 
 
 def _anchors(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
-    """The longest growing run of pairs among keys that occur once on each side."""
+    """Return the longest increasing sequence of pairs among keys that occur once on each side."""
     old_counts, new_counts = Counter(before), Counter(after)
     where = {key: position for position, key in enumerate(after) if new_counts[key] == 1}
     found = [(x, where[key]) for x, key in enumerate(before) if old_counts[key] == 1 and key in where]
 
-    # Longest increasing subsequence: `ends` has the least last position of a run of each length, `last` who has it.
+    # Longest increasing subsequence: `ends` has the smallest end of a run of each
+    # length, `last` its pair's number.
     ends: list[int] = []
     last: list[int] = []
     previous: list[int] = []
@@ -60,8 +63,9 @@ def _anchors(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
 
 
 def _kept(before: Sequence[Hashable], after: Sequence[Hashable], steps: int) -> tuple[Pairs, int]:
-    """Myers' shortest edit, as the pairs that it keeps; and the steps left."""
-    # `reach[k]` is how far into `before` one gets on diagonal k (x - y) with as many edits as rounds have passed.
+    """Return the pairs that Myers' shortest edit keeps, and the remaining steps."""
+    # `reach[k]` is the furthest position in `before` on diagonal k (x - y) with
+    # the current number of edits.
     reach = {1: 0}
     rounds: list[dict[int, int]] = []
     width, height = len(before), len(after)
@@ -85,7 +89,7 @@ def _kept(before: Sequence[Hashable], after: Sequence[Hashable], steps: int) -> 
 
 
 def _inserts(reach: dict[int, int], diagonal: int) -> bool:
-    """Whether `diagonal` is best entered by an insertion, from the one above it, and not by a removal."""
+    """Whether the best path enters `diagonal` by an insertion, not a removal."""
     return reach.get(diagonal - 1, -1) < reach.get(diagonal + 1, -1)
 
 

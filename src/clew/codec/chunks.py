@@ -1,7 +1,8 @@
-"""Long lists, packed in chunks: an array of `CHUNK` items each.
+"""Chunks: long lists packed as arrays of `CHUNK` items.
 
-A megabyte that is packed in one call takes three times as long as in parts that stay in the processor's cache, and is new
-memory each time. Chunks that are as they were at the last save are kept: most of a long list is neither copied nor held twice.
+Packing a megabyte in one call takes three times as long as in parts that fit the CPU's cache, and
+allocates new memory each time. Chunks that are equal to the last save's are shared with it, so most
+of a long list is neither copied nor held twice.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from msgspec import Struct
 from clew.codec.nodes import ARRAY, header, split_items
 
 CHUNK: Final = 256
-"""How many items a chunk has, but for the last. A list that is no longer is packed as one."""
+"""Number of items in each chunk but the last. Lists up to this length are packed as one array."""
 _HEADER: Final = len(header(ARRAY, CHUNK))
 
 
 class Chunks(Struct, frozen=True):
-    """A list as the msgpack arrays of its chunks; `length` is how long it would be as one array."""
+    """A list as the msgpack arrays of its chunks; `length` is its length as one array."""
 
     parts: tuple[bytes, ...]
     count: int
@@ -30,20 +31,21 @@ class Chunks(Struct, frozen=True):
 
     @property
     def start(self) -> int:
-        """Where the items would start in one array."""
+        """The start of the items in one array."""
         return len(header(ARRAY, self.count))
 
     def whole(self) -> bytes:
-        """The list as one array."""
+        """Return the list as one array."""
         contents = [memoryview(part)[_start(part) :] for part in self.parts]
         return b"".join([header(ARRAY, self.count), *contents])
 
     def items(self) -> list[bytes]:
-        """Each item by itself."""
+        """Return the packed items."""
         return self._items_from(0, 0)
 
     def added_to(self, old: bytes | Chunks, start: int, before: int) -> list[bytes] | None:
-        """The items after the first `before`, if those are the items of `old`, which start at `start` there; else `None`."""
+        """Return the items after the first `before`, if those equal the items of `old`
+        from `start` on; else `None`."""
         if before > self.count:
             return None
         full, extent = before // CHUNK, 0
@@ -65,7 +67,8 @@ class Chunks(Struct, frozen=True):
         return self._items_from(before, extent)
 
     def _items_from(self, before: int, extent: int) -> list[bytes]:
-        """The items after the first `before`, of which those in the chunk that goes on with them take `extent` bytes."""
+        """Return the items after the first `before`, which take `extent` bytes of the chunk
+        that they share with others."""
         items: list[bytes] = []
         for number, part in enumerate(self.parts[before // CHUNK :], before // CHUNK):
             count = min(CHUNK, self.count - number * CHUNK) - before % CHUNK
@@ -75,7 +78,7 @@ class Chunks(Struct, frozen=True):
 
 
 def packed_list(items: list[Any], pack: Callable[[list[Any]], bytes], before: Sequence[bytes]) -> Chunks:
-    """`items` in chunks, those of the list `before` kept where they are the same."""
+    """Pack `items` in chunks, sharing those of the list `before` that are equal."""
     parts: list[bytes] = []
     count, length = 0, 0
     for at in range(0, len(items), CHUNK):
@@ -91,7 +94,7 @@ def packed_list(items: list[Any], pack: Callable[[list[Any]], bytes], before: Se
 
 
 def _start(part: bytes) -> int:
-    """Where the items of a chunk start."""
+    """Return the start of a chunk's items."""
     return 1 if part[0] & 0xF0 == ARRAY else _HEADER
 
 

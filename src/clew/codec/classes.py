@@ -1,4 +1,4 @@
-"""How objects of each kind of class are taken apart into fields and put together again."""
+"""Class support: takes objects apart into fields and rebuilds them, for each kind of class."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ T = TypeVar("T")
 Fields = dict[str, Any]
 
 UNSET: Final = "\0unset"
-"""Where a pydantic model's record keeps the names of the fields that were left at their defaults."""
+"""The key in a pydantic model's record for the names of fields that were left at defaults."""
 SET_SINCE: Final = "\0set "
-"""Before the name of a field in `UNSET` that an edit has set since: an edit does not read that list, which may be a value."""
+"""Prefix of the name of a field in `UNSET` that an edit has set since. An edit does not read
+`UNSET`, which may be a value."""
 BEYOND: Final = "\0beyond"
-"""Where a record keeps the attributes that an object has beyond its fields. A lock or a client among them is no data, and is
-left out; one in a field is refused."""
+"""The key in a record for attributes that are not fields. Locks, clients and other objects that
+can't be saved are left out there; in a field they are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """How objects of one class are taken apart and put together."""
+    """Takes apart and builds objects of one class."""
 
     name: str
     cls: type
     take_apart: Callable[[Any], Fields]
     put_together: Callable[[Fields], Any]
     has_fields: bool = True
-    """Whether what it is taken apart into are fields that an edit may set."""
+    """Whether an edit may set the fields."""
     only_fields: frozenset[str] | None = None
-    """The only ones that an object can have, if that is known."""
+    """All fields that an object can have, if known."""
 
 
 def entry_of(name: str, cls: type, saves: Callable[[type], bool]) -> Entry:
-    """The entry of a class that needs no `encode`; `saves` tells which classes can be saved. Raises ConfigError."""
+    """Return the entry of a class without `encode`. Raises ConfigError if it is unsupported."""
     if issubclass(cls, enum.Enum):
         return _enum_entry(name, cls)
     fields = fields_of(cls)
@@ -61,7 +62,7 @@ def entry_of(name: str, cls: type, saves: Callable[[type], bool]) -> Entry:
 
 
 def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
-    """For named tuples and msgspec structs, which only their constructors can make."""
+    """Return the entry of a named tuple or msgspec struct, which only its constructor can build."""
     fields = frozenset(names)
 
     def take_apart(obj: Any) -> Fields:
@@ -73,7 +74,8 @@ def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
     blank: list[Any] = []
 
     def fill_in(values: Fields) -> Any:
-        # A constructor that runs a hook makes one blank object, and copies of it are what is loaded: a copy runs none.
+        # The constructor runs a hook, so it builds one blank object. Loaded objects
+        # are copies, which run no hook.
         if not blank:
             made = construct(copy.deepcopy(values))
             for field in names:
@@ -95,7 +97,7 @@ def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
 
 
 def _struct_defaults(cls: type[msgspec.Struct]) -> Fields:
-    """The fields of `cls` that have defaults, with what they are."""
+    """Return the default values of the fields of `cls` that have one."""
     found: Fields = {}
     for field in msgspec.structs.fields(cls):
         if field.default_factory is not msgspec.NODEFAULT:
@@ -108,17 +110,17 @@ def _struct_defaults(cls: type[msgspec.Struct]) -> Fields:
 def _attributes_entry(
     name: str, cls: type, fields: dict[str, Callable[[], Any] | None], saves: Callable[[type], bool]
 ) -> Entry:
-    """For dataclasses and attrs classes, whose objects are what their attributes are."""
+    """Return the entry of a dataclass or attrs class, whose objects consist of their attributes."""
     make = _maker(cls)
     if make is None:
         raise ConfigError(
-            f"{cls.__qualname__} has fields and is also something of Python's own (a dict, a str, …), which would be lost: "
-            f"register it with encode= (to plain data) and decode= (back), or make that a field"
+            f"{cls.__qualname__} has fields but also extends a built-in type (dict, str, …), whose content would be lost: "
+            f"register it with encode= (to plain data) and decode= (back), or move that content into a field"
         )
     names = tuple(fields)
     has_dict, is_exception = cls.__dictoffset__ != 0, issubclass(cls, BaseException)
     in_dict = has_dict and not is_exception and not any(_is_managed(cls, field) for field in names)
-    # What is computed from the fields when it is first asked for.
+    # Cached properties are computed from the fields.
     left_out = {*fields, *_cached_properties(cls)}
 
     def take_apart(obj: Any) -> Fields:
@@ -126,7 +128,7 @@ def _attributes_entry(
             try:
                 return {field: held[field] for field in names}
             except KeyError:
-                # One was deleted, and there is one beyond them.
+                # A field was deleted, and another attribute was added.
                 pass
         values = {field: getattr(obj, field) for field in names if hasattr(obj, field)}
         if has_dict:
@@ -139,7 +141,8 @@ def _attributes_entry(
         return values
 
     def put_together(values: Fields) -> Any:
-        # Not through __init__: what comes back is what went in, not what a constructor makes of it.
+        # Without __init__: the loaded object equals the saved one,
+        # whatever a constructor would change.
         obj = make(cls)
         for field, default in fields.items():
             if field in values:
@@ -161,10 +164,10 @@ def _attributes_entry(
 
 
 def _maker(cls: type) -> Callable[[type], Any] | None:
-    """What makes an object of `cls` without attributes; `None` if objects hold more than attributes."""
+    """Return a maker of empty objects of `cls`; `None` if they hold more than attributes."""
     for base in cls.__mro__:
         new = vars(base).get("__new__")
-        # A __new__ in Python is as little run as an __init__.
+        # A __new__ written in Python is skipped, like __init__.
         if isinstance(new, types.BuiltinMethodType):
             is_exception = issubclass(base, BaseException) and base.__basicsize__ == BaseException.__basicsize__
             return new if base is object or is_exception else None
@@ -172,7 +175,7 @@ def _maker(cls: type) -> Callable[[type], Any] | None:
 
 
 def _is_managed(cls: type, field: str) -> bool:
-    """Whether it is not simply the object's `__dict__` that has `field`, but a slot or a property."""
+    """Whether `field` is a slot or property, and not in the object's `__dict__`."""
     return inspect.isdatadescriptor(inspect.getattr_static(cls, field, None))
 
 
@@ -192,7 +195,7 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
 
     def take_apart(obj: Any) -> Fields:
         held, extra = obj.__dict__, obj.__pydantic_extra__
-        # Besides fields, a model's __dict__ has what its cached properties have computed.
+        # A model's __dict__ also has the values of cached properties.
         values = {**held} if held.keys() <= fields else {each: held[each] for each in held if each in fields}
         unset = values.keys() - obj.__pydantic_fields_set__
         if extra:
@@ -205,7 +208,8 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
         return values
 
     def put_together(values: Fields) -> Any:
-        # Not through model_construct: it takes three times as long, runs hooks, and takes names for aliases.
+        # Without model_construct, which takes three times as long, runs hooks,
+        # and treats names as aliases.
         unset = values.pop(UNSET, ())
         extra, beyond = {}, {}
         given = values.keys() - unset
@@ -234,7 +238,7 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
 
 
 def _with_defaults(model_fields: dict[str, Any], values: Fields) -> Fields:
-    """The fields of a pydantic model: those in `values`, and defaults where there is one."""
+    """Return the fields of a pydantic model: `values`, completed with defaults."""
     found: Fields = {}
     for name, field in model_fields.items():
         if name in values:
@@ -245,14 +249,14 @@ def _with_defaults(model_fields: dict[str, Any], values: Fields) -> Fields:
 
 
 def _privates(privates: dict[str, Any], kept: Fields, values: Fields) -> Fields:
-    """The private attributes of a pydantic model with these `values`: those that were `kept`, and the defaults of others."""
+    """Return the private attributes of a pydantic model: `kept`, completed with defaults."""
     found: Fields = {}
     for name, attribute in privates.items():
         make = attribute.default_factory
         if name in kept:
             found[name] = kept[name]
         elif make is not None:
-            # Only newer versions of pydantic have factories that take what is there already.
+            # Only newer versions of pydantic have factories that take the validated data.
             takes_values = getattr(attribute, "default_factory_takes_validated_data", False)
             found[name] = make({**values, **found}) if takes_values else make()
         elif type(attribute.default).__name__ != "PydanticUndefinedType":
@@ -262,7 +266,7 @@ def _privates(privates: dict[str, Any], kept: Fields, values: Fields) -> Fields:
 
 def _enum_entry(name: str, cls: type[enum.Enum]) -> Entry:
     def take_apart(member: enum.Enum) -> Fields:
-        # Only a combination of flags has no name of its own, or one that can't be looked up.
+        # A combination of flags has no name, or one that can't be looked up.
         return {"name": member.name} if member.name in cls.__members__ else {"value": member.value}
 
     def put_together(values: Fields) -> Any:
@@ -273,7 +277,7 @@ def _enum_entry(name: str, cls: type[enum.Enum]) -> Entry:
 
 def custom_entry(name: str, cls: type[T], encode: Callable[[T], Any], decode: Callable[[Any], T]) -> Entry:
     def put_together(values: Fields) -> Any:
-        # The fields themselves, if they were stored when the class had no `encode` yet.
+        # If it was stored before the class had an `encode`, decode gets the fields.
         return decode(values["value"] if values.keys() == {"value"} else values)
 
     return Entry(
@@ -286,7 +290,7 @@ def custom_entry(name: str, cls: type[T], encode: Callable[[T], Any], decode: Ca
 
 
 def fields_of(cls: type) -> dict[str, Callable[[], Any] | None] | None:
-    """The fields of `cls` with what makes their default, if it is a class with declared fields."""
+    """Return the declared fields of `cls` with their default factories; `None` without any."""
     if dataclasses.is_dataclass(cls):
         return {field.name: _dataclass_default(field) for field in dataclasses.fields(cls)}
     if isinstance(fields := getattr(cls, "model_fields", None), dict):
@@ -314,7 +318,7 @@ def _attrs_default(attribute: Any) -> Callable[[], Any] | None:
 
 
 def is_saveable_class(cls: type) -> bool:
-    """Whether `cls` is of a kind that `register` takes apart by itself."""
+    """Whether `register` supports `cls` without `encode` and `decode`."""
     if fields_of(cls) is None:
         return issubclass(cls, enum.Enum)
     constructed = hasattr(cls, "model_construct") or hasattr(cls, "__struct_fields__") or _is_named_tuple(cls)

@@ -1,4 +1,4 @@
-"""From a body and value rows back to the state, with the memo that makes the next save cheap."""
+"""Decoding: turns a body and its value rows into the state, and a memo for the next save."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.codec.chunks import Chunks
-from clew.codec.cutting import opened, split_pairs
+from clew.codec.cuts import opened, split_pairs
 from clew.codec.index import Memo
 from clew.codec.nodes import (
     LIST,
@@ -25,30 +25,40 @@ from clew.codec.nodes import (
     read_sequence,
     read_value,
 )
-from clew.codec.packing import Packer
+from clew.codec.packer import MAX_DEPTH, Packer
 from clew.codec.rows import OpenRows, measures
 from clew.codec.tags import Tag
+from clew.errors import CorruptRecordError
 
 _FIRST_NODE: Final = NodeTag.VALUE.value
+_RUN: Final = 8
+"""The cost of a run, in addition to its values."""
 
 
 class Decoding:
-    """One load: reads values from `rows` as the body asks for them."""
+    """One load: reads values from `rows` as the body refers to them, at most
+    `most` bytes and values in total.
 
-    def __init__(self, packer: Packer, rows: OpenRows) -> None:
+    Repeated references count again: nested references could otherwise
+    expand to more than the memory.
+    """
+
+    def __init__(self, packer: Packer, rows: OpenRows, *, most: int) -> None:
         self._packer = packer
         self._rows = rows
+        self._most = self._left = most
         self._decoder = msgspec.msgpack.Decoder(ext_hook=self._revive)
         self._nodes_met = 0
+        self._depth = 0
 
     def decode(self, item: bytes) -> Any:
-        """The object that `item` stands for. Raises what `reading` expects if a value is missing or damaged."""
+        """Decode `item`. `read_stored` translates the errors of missing or damaged values."""
         return self._decoder.decode(item)
 
     def decode_with_memo(self, item: bytes, known: Memo | None = None) -> tuple[Any, Memo | None]:
-        """The same, and how it was cut, where that can be told without more work.
+        """Decode `item`, with its memo where that needs no extra work.
 
-        What `known` remembers of `item` is decoded from there, and no values are read for it.
+        Parts that `known` remembers are decoded from it, without reading values.
         """
         if known is not None and known.packed and known.node == item:
             return self._unpacked(known.packed), known
@@ -75,24 +85,25 @@ class Decoding:
         return self.decode(packed)
 
     def runs(self, node: Sequence) -> Runs:
-        """All runs of a sequence, those in its spine first."""
+        """Return all runs of a sequence, those in its spine first."""
         if not node.spine:
             return node.runs
         spine = [run for part in self._contents(node.spine, single=True) for run in read_runs(part)]
         return (*spine, *node.runs)
 
     def content(self, node: Sequence) -> bytes:
-        """The items of a sequence, one after the other."""
+        """Return the concatenated items of a sequence."""
         return b"".join(self._contents(self.runs(node)))
 
     def _list_with_memo(self, item: bytes, node: Sequence) -> tuple[Any, Memo | None]:
         runs = self.runs(node)
+        self._take_values(runs)
         stretches = [stretch for first, count in runs for stretch in self._rows.stretches(first, count)]
-        inner = _inner(node, [row.slice(first, end) for row, first, end in stretches])
+        inner = _inner(node, self._taken([row.slice(first, end) for row, first, end in stretches]))
         met = self._nodes_met
         value = self._container(node, inner)
         if node.container != LIST or self._nodes_met != met:
-            # Values with references inside them: the next save cuts them anew, and finds them by their digests.
+            # Values with nested references have no memo: the next save finds them by digest.
             return value, None
         lengths, items = measures(stretches)
         memo = Memo(
@@ -112,9 +123,18 @@ class Decoding:
         if tag < _FIRST_NODE:
             return self._packer.revive_with(self._decoder, tag, data)
         self._nodes_met += 1
+        if self._depth >= MAX_DEPTH:
+            raise CorruptRecordError("stored values refer to each other in a cycle")
+        self._depth += 1
+        try:
+            return self._read_node(tag, data)
+        finally:
+            self._depth -= 1
+
+    def _read_node(self, tag: int, data: memoryview) -> Any:
         if tag == NodeTag.VALUE:
             number, _ = read_value(data)
-            return self._decoder.decode(b"".join(self._rows.read(number, 1)))
+            return self._decoder.decode(b"".join(self._contents(((number, 1),))))
         if tag == NodeTag.PIECES:
             _, runs = read_pieces(data)
             return self._decoder.decode(b"".join(self._contents(runs)))
@@ -129,13 +149,30 @@ class Decoding:
         return self._decoder.decode(inner)
 
     def _contents(self, runs: Runs, *, single: bool = False) -> list[memoryview]:
-        """What the values of `runs` hold, in order; `single` gives one part for each value."""
+        """Return the contents of the values in `runs`, in order; with `single`, one part per value."""
+        self._take_values(runs)
         if single:
             runs = tuple((number, 1) for first, count in runs for number in range(first, first + count))
-        return [part for first, count in runs for part in self._rows.read(first, count)]
+        return self._taken([part for first, count in runs for part in self._rows.read(first, count)])
+
+    def _take_values(self, runs: Runs) -> None:
+        """Count the runs and their values before anything is allocated for them."""
+        self._take(_RUN * len(runs) + sum([count for _, count in runs]))
+
+    def _taken(self, parts: list[memoryview]) -> list[memoryview]:
+        """Count `parts` before they are joined, and return them."""
+        self._take(sum(map(len, parts)))
+        return parts
+
+    def _take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise CorruptRecordError(
+                f"a stored state refers to more than {self._most:,} bytes or values; if that is expected, raise max_state_bytes"
+            )
 
 
 def _inner(node: Sequence, contents: Iterable[memoryview]) -> bytes:
-    """What a sequence looks like written out, after its tag."""
+    """Return a sequence written out, without its tag."""
     kind = node.container
     return b"".join([kind.prefix, header(kind.shape, node.count), *contents])

@@ -1,8 +1,8 @@
-"""The difference between two states, over the objects that they are made of.
+"""Differences between two states, compared as objects.
 
-Lists are aligned, so an appended message, a sliding window and an edit in the middle each read as what they are. Elements
-with an `id` or `message_id` of their own are the same element wherever they are; other changed elements are matched by
-position, where a stretch was replaced by one of the same length.
+Lists are aligned, so that an appended message, a sliding window and an edit in the middle are shown as
+such. Elements with an `id` or `message_id` are matched by it. Other changed elements are matched by
+position, if a stretch was replaced by one of the same length.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from clew.codec.registry import Record
 from clew.model.diff import Change, Diff, Kind, safe_repr
 
 MAX_DEPTH: Final = 250
-"""How deep the difference looks, which is about as deep as a state may nest; below that, `==` decides."""
+"""Maximum depth, about as deep as a state may nest. Below it, values are compared with `==`."""
 
 _Path = tuple[Any, ...]
 _ABSENT: Final = object()
 
 
 def diff(before: Any, after: Any) -> Diff:
-    """What changed from `before` to `after`. Never raises, whatever they hold."""
+    """Return the changes from `before` to `after`. Never raises."""
     return Diff(changes=tuple(_changes((), before, after, 0)))
 
 
 class _Shape(enum.Enum):
-    """How objects of a class are compared."""
+    """The way objects of a class are compared."""
 
     PLAIN = "by =="
     SPELLED = "by repr, which is exact where == is not: NaN, -0.0, 1.50, the zone of a time"
@@ -62,7 +62,7 @@ def _shape_of(cls: type) -> _Shape:
 
 
 def _field_names_of(cls: type) -> tuple[str, ...] | None:
-    """The names of the fields of a class that has declared ones."""
+    """Return the names of the declared fields of a class, if it has any."""
     fields = fields_of(cls)
     return None if fields is None else tuple(fields)
 
@@ -72,7 +72,7 @@ _field_names: Final[Callable[[type], tuple[str, ...] | None]] = lru_cache(maxsiz
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields that `value` has, with what a pydantic model holds beyond the declared ones."""
+    """Return the fields of `value`, including extra fields of a pydantic model."""
     found = {name: getattr(value, name, _ABSENT) for name in _field_names(type(value)) or ()}
     extra = getattr(value, "__pydantic_extra__", None) or {}
     return {name: item for name, item in found.items() if item is not _ABSENT} | extra
@@ -82,7 +82,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _same(before: Any, after: Any, depth: int) -> bool:
-    """Whether `_changes` would find nothing; quicker."""
+    """Whether `_changes` would find nothing, but faster."""
     cls = type(before)
     if cls is not type(after):
         return False
@@ -98,7 +98,7 @@ def _same(before: Any, after: Any, depth: int) -> bool:
     if shape is _Shape.SEQUENCE:
         if len(before) != len(after):
             return False
-        # A loop, because a generator would take a frame of its own at each level.
+        # A loop, because a generator would add a stack frame at each level.
         for old, new in zip(before, after, strict=True):
             if not _same(old, new, depth + 1):
                 return False
@@ -137,21 +137,21 @@ def _label(mapping: Mapping[Any, Any]) -> str | None:
 
 
 def _equal(before: Any, after: Any) -> bool:
-    """Whether `==` says so. What can't be compared counts as changed."""
+    """Whether the values are equal by `==`. Values that can't be compared count as changed."""
     try:
         cls: Any = type(before)
         if cls.__eq__ is object.__eq__ and hasattr(before, "__dict__"):
-            # A class that compares by identity: two copies of one stored object would never be equal.
+            # The class compares by identity, so two loaded copies would never be equal.
             return bool(vars(before) == vars(after))
         answer: Any = before == after
-        # Arrays answer element by element.
+        # Arrays compare element by element.
         return bool(answer.all() if hasattr(answer, "all") else answer)
-    except Exception:  # a foreign __eq__ may raise anything
+    except Exception:  # a user's __eq__ may raise anything
         return False
 
 
 def _exact(value: Any) -> Hashable:
-    """A stand-in for a key or a member of a set that is equal only for the same type."""
+    """Return a stand-in for a key or set member that is equal only for the same type."""
     cls = type(value)
     if cls is tuple or cls is frozenset:
         return cls, cls(map(_exact, value))
@@ -229,7 +229,7 @@ def _sequence_changes(path: _Path, before: Any, after: Any, depth: int) -> Itera
 def _stretch_changes(
     path: _Path, old_first: int, new_first: int, olds: list[Any], news: list[Any], depth: int
 ) -> Iterator[Change]:
-    """The changes of a stretch in which no elements are known to belong together."""
+    """Yield the changes of a stretch without matched elements."""
     if len(olds) == len(news) and all(map(_may_be_one, olds, news)):
         for index, (old, new) in enumerate(zip(olds, news, strict=True), new_first):
             yield from _changes((*path, index), old, new, depth)
@@ -253,7 +253,7 @@ _DESCENTS: Final[Mapping[_Shape, Callable[[_Path, Any, Any, int], Iterator[Chang
 }
 
 
-# --- Which elements of two lists belong together
+# --- Matching of list elements
 
 
 def _matched(olds: Sequence[Any], news: Sequence[Any]) -> list[tuple[int, int]]:
@@ -265,7 +265,7 @@ def _matched(olds: Sequence[Any], news: Sequence[Any]) -> list[tuple[int, int]]:
 
 
 def _keys(elements: Sequence[Any], ids: list[Hashable], counts: Mapping[Hashable, int]) -> list[Hashable]:
-    # An id that two elements of one list share tells nothing.
+    # An id that several elements of a list share identifies none of them.
     return [
         _content(element) if identity is None or counts[identity] > 1 else ("id", identity)
         for element, identity in zip(elements, ids, strict=True)
@@ -273,7 +273,7 @@ def _keys(elements: Sequence[Any], ids: list[Hashable], counts: Mapping[Hashable
 
 
 def _identity(element: Any) -> Hashable:
-    """What makes `element` the same one after it was changed, if it says."""
+    """Return the id by which a changed `element` is recognised, if it has one."""
     cls = type(element)
     shape = _shape(cls)
     for name in ("message_id", "id"):
@@ -288,7 +288,7 @@ def _identity(element: Any) -> Hashable:
 
 
 def _content(element: Any) -> Hashable:
-    """A key that elements with the same content share. Matched elements are compared, so it need not be exact."""
+    """Return a key that equal elements share. Inexact, because matched elements are compared."""
     try:
         return marshal.dumps(element, 2)
     except ValueError:

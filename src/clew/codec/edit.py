@@ -1,4 +1,4 @@
-"""Changing a state through its body alone: the cost is the change, whatever the size of the rest."""
+"""Edits: change a state through its body alone, at the cost of the change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from clew.codec.classes import SET_SINCE, UNSET
-from clew.codec.cutting import closed, opened, split_pairs
+from clew.codec.cuts import closed, opened, split_pairs
 from clew.codec.decode import Decoding
 from clew.codec.encode import Covers, Encoding
 from clew.codec.index import Entries, Part, joined
@@ -25,22 +25,22 @@ from clew.codec.nodes import (
     read_value,
     split_items,
 )
-from clew.codec.packing import Packer
+from clew.codec.packer import Packer
 from clew.errors import ConfigError, shown
 from clew.model.records import Range
 
 NO_ENTRIES: Final = Entries(DICT, {})
-"""What an edit of nothing starts from."""
+"""The entries that an edit of an empty thread starts from."""
 
 
 def needed_to_edit(item: bytes) -> tuple[Range, ...]:
-    """The values that have to be read before `item` can be edited: none, but for a state with very many keys."""
+    """Return the values needed to edit `item`: none, except for a state with very many keys."""
     node = _sequence(item)
     return () if node is None else joined(ranges_of((*node.runs, *node.spine, *node.reach)))
 
 
 class Edit:
-    """A change to the entries of a state: fields set, lists appended to, fields removed."""
+    """Changes the entries of a state: sets fields, appends to lists, removes fields."""
 
     def __init__(self, packer: Packer, encoding: Encoding) -> None:
         self._packer = packer
@@ -54,7 +54,7 @@ class Edit:
         append: Mapping[str, Iterable[Any]],
         remove: Iterable[str],
     ) -> Entries:
-        """The entries of the changed state."""
+        """Return the entries of the changed state."""
         self._check_fields(before.container, (*set, *append))
         parts = dict(before.parts)
         some_unset = before.container.tag and self._key(UNSET) in parts
@@ -80,7 +80,7 @@ class Edit:
 
     def _key(self, name: Any) -> bytes:
         if not isinstance(name, str):
-            raise ConfigError(f"the fields of a state are named by text, not {type(name).__name__}: {shown(name)}")
+            raise ConfigError(f"a state's field name must be a str, not {type(name).__name__}: {shown(name)}")
         return self._packer.pack(name)
 
     def _appended(self, name: str, part: Part | None, added: Iterable[Any]) -> Part:
@@ -99,7 +99,7 @@ class Edit:
 
 
 def entries_of(item: bytes, decoding: Decoding) -> Entries:
-    """What is in the state that `item` stands for. Raises ConfigError if it has no fields."""
+    """Return the entries of the state that `item` encodes. Raises ConfigError if it has no fields."""
     node = _sequence(item)
     if node is not None and node.container.shape == MAP:
         content = decoding.content(node)
@@ -109,14 +109,14 @@ def entries_of(item: bytes, decoding: Decoding) -> Entries:
         content = item[start:]
     else:
         raise ConfigError(
-            "update_state needs a state that is a dict or an object with fields; save the whole with put_state"
+            "update_state needs a state that is a dict or an object with fields; save the whole state with put_state"
         )
     pairs = split_pairs(content, count)
     return Entries(container, {key: Part(node, _length(node), covers_of(node)) for key, node in pairs.items()})
 
 
 def covers_of(item: bytes) -> Covers:
-    """The ranges of values that `item` needs."""
+    """Return the ranges of values that `item` needs."""
     extended = read_extension(item)
     if extended is not None and extended[0] >= NodeTag.VALUE:
         tag, at = extended
@@ -133,7 +133,7 @@ def covers_of(item: bytes) -> Covers:
 
 
 def _length(item: bytes) -> int:
-    """How long `item` would be with its values written out."""
+    """Return the length of `item` with its values written out."""
     extended = read_extension(item)
     if extended is not None and extended[0] >= NodeTag.VALUE:
         tag, at = extended
@@ -146,7 +146,7 @@ def _length(item: bytes) -> int:
 
 
 def _inner_pairs(item: bytes) -> Mapping[bytes, bytes]:
-    """The pairs of a map that may hold nodes; nothing else in a body can."""
+    """Return the pairs of a map, which is the only inline container that can hold nodes."""
     found = opened(item)
     return split_pairs(item[found[2] :], found[1]) if found is not None and found[0].shape == MAP else {}
 
@@ -160,7 +160,7 @@ def _sequence(item: bytes) -> Sequence | None:
 
 @lru_cache(maxsize=256)
 def _read(item: bytes, at: int) -> Sequence:
-    """The node of a sequence, whose content starts at `at`: an edit looks at it from three sides."""
+    """Parse a sequence's node, whose content starts at `at`. An edit needs it three times."""
     return read_sequence(memoryview(item)[at:])
 
 

@@ -1,8 +1,9 @@
-"""From a packed state to a body and the values that it needs and the thread does not have yet.
+"""Encoding: turns a packed state into a body, and the values that are new to the thread.
 
-The state is packed once, by C code; everything here works on those bytes. Small parts stay in the body, middling
-ones become values, large ones are cut (`cutting` says where), and what was there before is found again: by comparing bytes
-with the memo of the last save (a list that only grew is one comparison), else by digest.
+C code packs the state once, and everything here works on those bytes. Small parts stay in the body,
+medium ones become values, and large ones are cut into values (`cuts`). Known content is recognised by
+comparing bytes with the memo of the last save (one comparison for a list that only grew), or else by
+digest.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from clew.codec import rows
 from clew.codec.chunks import Chunks
-from clew.codec.cutting import (
+from clew.codec.cuts import (
     INLINE,
     LARGE,
     RUNS_INLINE,
@@ -28,7 +29,6 @@ from clew.codec.cutting import (
     split_pairs,
 )
 from clew.codec.index import Entries, Memo, Part, ThreadIndex, joined
-from clew.codec.keeping import accumulated, kept, spliced, whole
 from clew.codec.nodes import (
     LIST,
     MAP,
@@ -44,19 +44,20 @@ from clew.codec.nodes import (
     value_node,
     write_runs,
 )
+from clew.codec.reuse import accumulated, kept, spliced, whole
 from clew.model.records import Range, ValueRow
 
 MANY_ENTRIES: Final = 64
-"""A map with more entries than this is compared as a whole before it is looked into."""
+"""A map with more entries is compared as a whole before its entries are."""
 
 CUT_DEPTH: Final = 24
-"""A part that lies deeper is not looked into: each level takes seven calls inside each other, and Python allows a thousand."""
+"""Deeper parts are not cut: a level takes seven nested calls, and Python allows about 1,000."""
 
 Covers = tuple[Range, ...]
 
 
 class _Cut(Struct):
-    """Entries of a sequence as values: for each its number, its length and items, and what it refers to."""
+    """A sequence's entries as values: the number, length, item count and references of each."""
 
     numbers: list[int] = []
     lengths: list[int] = []
@@ -65,26 +66,26 @@ class _Cut(Struct):
 
 
 class Encoding:
-    """One save: collects the new values. `index` is only read; what was written is added to it after the commit."""
+    """One save: collects the new values. `index` is only read; the commit updates it."""
 
     def __init__(self, index: ThreadIndex | None) -> None:
         self._index = index
         self.first = index.basis.next_value if index is not None else 0
         self.digests: list[bytes] = []
-        """What the new values are known by."""
+        """The digests of the new values."""
         self._contents: list[bytes] = []
         self._items: list[int] = []
         self._fresh: dict[bytes, int] = {}
         self._depth = 0
 
     def row(self) -> ValueRow | None:
-        """The new values, if there are any."""
+        """Return the row of new values, if there are any."""
         if not self.digests:
             return None
         return rows.write_row(self.first, self._contents, self._items, self.digests)
 
     def part(self, item: bytes | Chunks, memo: Memo | None) -> Part:
-        """Any part, as small as it can be made in the body."""
+        """Encode any part, as small as possible in the body."""
         if memo is not None and memo.packed == item:
             return Part(memo.node, len(item), memo.covers, memo)
         if isinstance(item, Chunks):
@@ -97,7 +98,8 @@ class Encoding:
             kind, count, start = container
             if kind.shape == MAP:
                 entries = split_pairs(item[start:], count)
-                # A middling map is one value, unless something in it may be growing by itself.
+                # A medium map is one value, unless one of its entries is large
+                # enough to grow independently.
                 if size > LARGE or max(map(len, entries.values())) > INLINE:
                     return self._map(kind, entries, item, memo)
             elif kind == LIST or size > LARGE:
@@ -107,11 +109,11 @@ class Encoding:
             node, covers = value_node(number, size), ranges_of([(number, 1)])
         else:
             runs = runs_of([self.value(piece, 0, b"piece") for piece in pieces(item)])
-            node, covers = pieces_node(size, runs), ranges_of(runs)
+            node, covers = pieces_node(size, runs), joined(ranges_of(runs))
         return Part(node, size, covers, Memo(packed=item, node=node, covers=covers))
 
     def entries(self, container: Container, packed: Mapping[bytes, bytes | Chunks], memo: Memo | None) -> Entries:
-        """A map of packed keys to packed values, each a part by itself."""
+        """Encode each entry of a map of packed keys to packed values as a separate part."""
         known = memo.entries if memo is not None else {}
         self._depth += 1
         parts = {key: self.part(item, known.get(key)) for key, item in packed.items()}
@@ -119,7 +121,7 @@ class Encoding:
         return Entries(container, parts)
 
     def fields(self, entries: Entries, length: int) -> Part:
-        """The map of `entries`, with the memos of all. It is not hidden in a value: an edit can see what is in it."""
+        """Encode the map of `entries` with their memos. It stays in the body, for edits."""
         part = self.map_of(entries, length)
         part.memo = Memo(
             packed=b"",
@@ -130,7 +132,7 @@ class Encoding:
         return part
 
     def value(self, content: bytes, items: int, kind: rows.Kind) -> int:
-        """The number of the value with this content: the known one, or that of a new one."""
+        """Return the number of the value with this content, adding it if it is new."""
         digest = rows.digest(content, kind)
         number = self._fresh.get(digest)
         if number is None and self._index is not None:
@@ -149,7 +151,7 @@ class Encoding:
         return part
 
     def map_of(self, entries: Entries, length: int) -> Part:
-        """The map of `entries`. `length` is how long it would be written out."""
+        """Encode the map of `entries`. `length` is its length when written out."""
         parts = entries.parts
         covers = [each for part in parts.values() for each in part.covers]
         written = [key + part.node for key, part in parts.items()]
@@ -159,7 +161,7 @@ class Encoding:
         return self._node(entries.container, len(parts), length, runs_of(cut.numbers), covers)
 
     def _chunked(self, item: Chunks, memo: Memo | None) -> Part:
-        """A long list."""
+        """Encode a long list."""
         if memo is None or memo.container != LIST:
             memo = _NOTHING
         added = item.added_to(memo.packed, memo.start, memo.items[-1] if memo.items else 0)
@@ -168,10 +170,10 @@ class Encoding:
         return self._grown(LIST, item.count, item.start, item, memo, added)
 
     def sequence(self, container: Container, count: int, start: int, item: bytes, memo: Memo | None) -> Part:
-        """A list (or a tuple, a set, …) cut into values, those of the memo kept where it agrees."""
+        """Encode a list (or tuple, set, …) as values, reusing the memo's where they agree."""
         if memo is None or memo.container != container:
             memo = _NOTHING
-        # A view: to copy a megabyte costs as much as to compare it, and more in page faults.
+        # A view, because copying a megabyte costs more than comparing it.
         old = memoryview(whole(memo.packed))[memo.start :]
         if item.startswith(old, start):
             before = memo.items[-1] if memo.items else 0
@@ -182,7 +184,7 @@ class Encoding:
     def _changed(
         self, container: Container, count: int, start: int, item: bytes, memo: Memo, packed: bytes | Chunks
     ) -> Part:
-        """One that is not what it was, from some place on or up to some place."""
+        """Encode a sequence that differs from the memo other than by appended items."""
         low, high, tail, middle = kept(memo, whole(memo.packed)[memo.start :], item, start, count)
         fresh = self._cut_items(middle)
         numbers = [*memo.numbers[low:high], *fresh.numbers, *memo.numbers[tail:]]
@@ -197,7 +199,7 @@ class Encoding:
     def _grown(
         self, container: Container, count: int, start: int, packed: bytes | Chunks, memo: Memo, added: list[bytes]
     ) -> Part:
-        """The usual case: everything that was there is still there, and some items came after it."""
+        """Encode a sequence that only grew, which is the common case."""
         fresh = self._cut_items(added)
         reach = memo.reach
         if fresh.reach:
@@ -243,7 +245,7 @@ class Encoding:
         return part
 
     def append(self, old: Sequence, items: list[bytes]) -> Part:
-        """A sequence of which only the node is known, with `items` added at its end."""
+        """Encode a sequence of which only the node is known, with `items` appended."""
         cut = self._cut_items(items)
         return self._node(
             old.container,
@@ -255,10 +257,10 @@ class Encoding:
         )
 
     def _cut_items(self, items: list[bytes]) -> _Cut:
-        """Values made of items as they are; of a large one, what stands for it."""
+        """Store items as values; large ones are replaced by their nodes."""
         lengths = list(map(len, items))
         if lengths and min(lengths) >= INLINE and max(lengths) <= LARGE:
-            # The usual case, messages: a value each.
+            # The common case, messages: one value each.
             return _Cut([self.value(item, 1, b"items") for item in items], lengths, [1] * len(items))
         return self._cut(self._parts(items))
 
@@ -273,7 +275,7 @@ class Encoding:
                 yield item, len(item), ()
 
     def _cut(self, entries: Iterable[tuple[bytes, int, Covers]]) -> _Cut:
-        """Values made of entries (content, plain length, what it refers to): small neighbours share one."""
+        """Store entries (content, plain length, references) as values. Small ones share one."""
         cut = _Cut()
         group: list[bytes] = []
         length = size = 0
@@ -305,7 +307,7 @@ class Encoding:
     def _node(
         self, container: Container, count: int, length: int, runs: Runs, reach: list[Range], spine: Runs = ()
     ) -> Part:
-        """The node of a sequence, which needs its runs and what its items `reach`."""
+        """Return the node of a sequence with these `runs`, whose items refer to `reach`."""
         if len(runs) == 1 and not reach and not spine:
             return _sequence_part(container, count, length, (), (), runs, ranges_of(runs))
         covers = joined([*ranges_of(runs), *reach])

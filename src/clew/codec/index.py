@@ -1,18 +1,21 @@
-"""What a writer remembers of a thread, so that a save costs the change: bounded, and never trusted for more than it is.
+"""Thread indexes: a writer's memory of a thread, which makes a save cost only as much as the change.
 
-A `ThreadIndex` knows which values the thread has (by digest) and, for each namespace, how the head was cut (`Memo`). It is
-right as long as its `basis` is: the storage checks that with every commit. A memo is compared byte by byte with
-what is saved next, so nothing rests on the caller's word that a part is unchanged.
+A `ThreadIndex` has the digests of the thread's newest values and, for each namespace, a `Memo` of how
+the head was cut. It is valid as long as its `basis` is, which the storage checks with every commit.
+A memo is compared with the next state byte by byte, so Clew never relies on a caller's word that a
+part is unchanged. An index may forget any digest: the value is stored again if it returns.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from clew.bounded import BoundedMap
 from clew.codec.chunks import Chunks
 from clew.codec.nodes import Container, Runs
 from clew.codec.nodes import Sequence as SequenceNode
@@ -20,18 +23,22 @@ from clew.codec.rows import DIGEST_SIZE
 from clew.model.records import Basis, Range, ValueRow
 
 MAX_COVERS = 8
-"""How many ranges of values a checkpoint says it needs; more are joined over the smallest gaps."""
+"""Maximum number of value ranges in a checkpoint; more are joined over the smallest gaps."""
 
 _ENTRY_BYTES = 160
-"""About what one value takes in the index: its digest, its number, its place in a memo."""
+"""Approximate memory for one value: its digest, its number, its place in a memo."""
+
+_LEAST_VALUES = 10_000
+"""Number of values per thread that are always indexed, however small the memory bound is."""
 
 
 class Memo(Struct, frozen=True, kw_only=True):
-    """How a part was cut last time: `packed` is what it was, `node` what stands for it in the body.
+    """How a part was cut in the last save: `packed` is its content, `node` its node in the body.
 
-    A long list is packed in chunks. For a sequence: what kind it is, where its content starts in `packed`, the number of each
-    value, where its content and its items end (counted from the start), and in `reach` the ranges that values with references
-    inside them need. For a map: the memos of its entries, by packed key (and `packed` only if it has very many).
+    A long list is packed in chunks. A sequence has its container, the `start` of its content in
+    `packed`, the number of each value, the cumulative ends of the values' contents and items, and
+    in `reach` the ranges that values with references need. A map has the memos of its entries by
+    packed key, and `packed` only if it has very many.
     """
 
     packed: bytes | Chunks
@@ -48,9 +55,11 @@ class Memo(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct):
-    """A part of the state as it stands in the body, the values that it needs, and its memo for the next save.
+    """A part of the state: its node in the body, the values that it needs,
+    and its memo for the next save.
 
-    `length` is how long it would be written out; `sequence` is what `node` says, if it is the node of a sequence.
+    `length` is its length when written out. `sequence` is the parsed
+    `node`, if that is a sequence's.
     """
 
     node: bytes
@@ -61,15 +70,15 @@ class Part(Struct):
 
 
 class Entries(Struct, frozen=True):
-    """A state with fields: what kind of map it is, and its parts by packed key."""
+    """A state with fields: its container, and its parts by packed key."""
 
     container: Container
     parts: Mapping[bytes, Part]
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """The last checkpoint of a namespace that this process wrote or loaded. `entries`, if they are known, spare an edit
-    reading the body."""
+    """The last checkpoint of a namespace that this process wrote or loaded. With `entries`, an
+    edit need not read the body."""
 
     checkpoint_id: str
     body: bytes
@@ -79,35 +88,55 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 class ThreadIndex:
-    """What a process knows of one thread's values. Safe in several threads: parts are swapped whole or only added to."""
+    """A process's knowledge of one thread's values. Thread-safe: parts are replaced or added to."""
 
     def __init__(self, basis: Basis, numbers: Mapping[bytes, int] | None = None) -> None:
         self.basis = basis
         self.views: dict[str, View] = {}
         self.loose: tuple[int, ...] = ()
-        """The first numbers of the small rows at the end of the log, which want merging."""
+        """The first numbers of the small rows at the end of the log, which should be merged."""
         self._numbers: dict[bytes, int] = dict(numbers or {})
+        self._older: dict[bytes, int] = {}
+        """The digests to forget next. They go all at once, so that no save pays for moving others."""
         self._unread: list[tuple[int, bytes]] = []
         self._known_end = 0
         self._lock = threading.Lock()
 
     def number(self, digest: bytes) -> int | None:
-        """The number of the value with this digest, if the thread is known to have it."""
+        """Return the number of the value with this digest, if known."""
         if self._unread:
             self._read()
-        return self._numbers.get(digest)
+        number = self._numbers.get(digest)
+        if number is None and self._older:
+            number = self._older.get(digest)
+            if number is not None:
+                # It is in use, so keep it longer.
+                self._numbers[digest] = number
+        return number
 
     def learn(self, rows: Iterable[ValueRow]) -> None:
-        """Take note of the values in `rows`, as far as they are newer than what is known."""
+        """Add the values in `rows` that are newer than the known ones."""
         for row in rows:
             if row.end > self._known_end:
                 self._known_end = row.end
                 self._unread.append((row.first, row.digests))
 
     def add(self, first: int, digests: Sequence[bytes]) -> None:
-        """Take note of values that were written."""
+        """Add values that were written."""
         self._known_end = first + len(digests)
         self._numbers.update(zip(digests, range(first, self._known_end), strict=True))
+
+    def counting_on(self, next_value: int) -> ThreadIndex:
+        """Return this index for a save that numbers its values from `next_value`,
+        behind saves not yet acknowledged."""
+        if self._unread:
+            self._read()
+        ahead = ThreadIndex.__new__(ThreadIndex)
+        ahead.basis = replace(self.basis, next_value=next_value)
+        ahead.views, ahead.loose, ahead._lock = self.views, (), self._lock
+        ahead._numbers, ahead._older = self._numbers, self._older
+        ahead._unread, ahead._known_end = [], self._known_end
+        return ahead
 
     def _read(self) -> None:
         with self._lock:
@@ -116,70 +145,79 @@ class ThreadIndex:
                 self._numbers.update((digests[at : at + DIGEST_SIZE], first + at // DIGEST_SIZE) for at in starts)
             self._unread = []
 
+    def keep_newest(self, count: int) -> None:
+        """Forget the oldest digests if more than `count` values are known."""
+        if self._known <= count:
+            return
+        if self._unread:
+            self._read()
+        with self._lock:
+            if len(self._numbers) > count // 2:
+                self._older, self._numbers = self._numbers, {}
+            if len(self._older) > count // 2:
+                surplus = len(self._older) - count // 2
+                self._older = dict(islice(self._older.items(), surplus, None))
+
     @property
-    def weight(self) -> int:
-        """About how many bytes of memory this takes."""
-        weight = 1000 + _ENTRY_BYTES * len(self._numbers)
-        for _, digests in self._unread:
-            weight += _ENTRY_BYTES * len(digests) // DIGEST_SIZE
-        # A memo holds the packed state, and a few numbers for each value.
+    def _known(self) -> int:
+        """The number of known values."""
+        unread = sum(len(digests) for _, digests in self._unread) // DIGEST_SIZE if self._unread else 0
+        return len(self._numbers) + len(self._older) + unread
+
+    @property
+    def state_weight(self) -> int:
+        """Approximate memory in bytes, without the digests of values."""
+        weight = 1000
+        # A memo holds the packed state, and a few numbers per value.
         for view in self.views.values():
             weight += len(view.body) + view.size
         return weight
 
+    @property
+    def weight(self) -> int:
+        """Approximate memory in bytes."""
+        return self.state_weight + _ENTRY_BYTES * self._known
+
 
 class IndexCache:
-    """Thread indexes, the least recently used dropped when they take more than `max_bytes` together."""
+    """Thread indexes, at most `max_bytes` together; the least recently used are dropped first.
+
+    An index knows at most `most_values` values, so that the digests of a long thread
+    take at most half of the memory.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self.bytes = 0
-        self._indexes: OrderedDict[str, tuple[ThreadIndex, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self.most_values = max(max_bytes // 2 // _ENTRY_BYTES, _LEAST_VALUES)
+        self._indexes: BoundedMap[str, ThreadIndex] = BoundedMap(max_weight=max_bytes)
+        self.get = self._indexes.get
+        self.drop = self._indexes.pop
+        self.clear = self._indexes.clear
 
     def __len__(self) -> int:
         return len(self._indexes)
 
-    def get(self, thread_id: str) -> ThreadIndex | None:
-        with self._lock:
-            found = self._indexes.get(thread_id)
-            if found is None:
-                return None
-            self._indexes.move_to_end(thread_id)
-            return found[0]
+    @property
+    def bytes(self) -> int:
+        return self._indexes.weight
 
     def put(self, thread_id: str, index: ThreadIndex) -> None:
-        """Keep `index` as the newest, and drop the oldest ones over the bound (this one too, if it alone is)."""
-        weight = index.weight
-        known = self._indexes.get(thread_id)
-        if known is not None and known[0] is index and 0 <= weight - known[1] < known[1] // 8:
-            # Near enough; `get` has made it the newest.
-            return
-        with self._lock:
-            self.bytes += weight - self._indexes.pop(thread_id, (index, 0))[1]
-            self._indexes[thread_id] = index, weight
-            while self.bytes > self.max_bytes and self._indexes:
-                _, (_, freed) = self._indexes.popitem(last=False)
-                self.bytes -= freed
-
-    def drop(self, thread_id: str) -> None:
-        with self._lock:
-            self.bytes -= self._indexes.pop(thread_id, (None, 0))[1]
-
-    def clear(self) -> None:
-        with self._lock:
-            self._indexes.clear()
-            self.bytes = 0
+        """Store `index` with its current weight, or drop it if its state exceeds the bound."""
+        weight, room = index.weight, self.max_bytes // 2
+        if weight > room and index.state_weight <= self.max_bytes:
+            index.keep_newest(min(room, self.max_bytes - index.state_weight) // _ENTRY_BYTES)
+            weight = index.weight
+        self._indexes.put(thread_id, index, weight)
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """`ranges` in order, overlaps and small gaps closed, at most `MAX_COVERS` of them."""
+    """Return `ranges` sorted, with overlaps and small gaps closed: at most `MAX_COVERS` of them."""
     ranges = tuple(ranges)
     if len(ranges) < 2:
         return ranges
     merged: list[Range] = []
     for first, end in sorted(ranges):
-        # A row holds more than one value: a gap this small saves no reading.
+        # A row holds many values, so skipping a gap this small would save nothing.
         if merged and first <= merged[-1][1] + 4:
             if end > merged[-1][1]:
                 merged[-1] = merged[-1][0], end

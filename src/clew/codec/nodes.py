@@ -1,17 +1,19 @@
-"""The grammar of checkpoint bodies: msgpack in which large parts are references into the value log.
+"""Nodes: the grammar of checkpoint bodies, msgpack in which large parts are
+references into the value log.
 
-A body is one msgpack item. Three extension types stand for parts that live in values:
+A body is one msgpack item. Three extension types stand for parts that are stored in values:
 
 - `VALUE`     number, length: the part is the content of one value.
-- `PIECES`    length, runs: the part is the content of these values put together (a long text, say).
-- `SEQUENCE`  shape, tag, prefix, count, length, reach, spine, runs: a container of `count` items (pairs, in a map) that
-  are the contents of these values put together. `tag` and `prefix` say what it is when it is more than a list or a map.
+- `PIECES`    length, runs: the part is the concatenated content of these values, such as a long text.
+- `SEQUENCE`  shape, tag, prefix, count, length, reach, spine, runs: a container of `count` items (in a
+  map, pairs), which are the concatenated contents of these values. `tag` and `prefix` tell its type, if
+  it is not a plain list or map.
 
-`length` is how long the part would be written out, so that sizes are known without reading it. Runs are
-`(first, count)` over value numbers. When there are too many (several lists that grow in turn), the older ones move
-into values of their own, cut where the content says so: the `spine` is the runs of those. Items may be nodes again;
-the `reach` covers all values that are needed besides `runs`, so that a body alone tells what has to be read for it.
-Numbers are written as varints, seven bits a byte, the low ones first.
+`length` is the part's length when written out, so that sizes are known without reading it. Runs are
+`(first, count)` over value numbers. If there are too many, as with several lists that grow in turn,
+the older runs move into values themselves: the `spine` has the runs of those. Items may contain
+nodes again. The `reach` covers all values needed in addition to `runs`, so that a body alone tells
+what has to be read. Numbers are little-endian varints with seven bits per byte.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ Run = tuple[int, int]
 Runs = tuple[Run, ...]
 
 
+LARGEST: Final = (1 << 63) - 1
+"""Upper bound of value numbers."""
+
+
 class NodeTag(enum.IntEnum):
     """Extension types of nodes. Numbers are stored: never change one."""
 
@@ -45,7 +51,7 @@ MAP: Final = 0x80
 
 
 class Container(Struct, frozen=True):
-    """What kind of container a sequence is: an array or a map, perhaps inside an extension, after a prefix."""
+    """The type of a sequence: an array or map, optionally inside an extension, after a prefix."""
 
     shape: int = ARRAY
     tag: int = 0
@@ -55,11 +61,11 @@ class Container(Struct, frozen=True):
 LIST: Final = Container(ARRAY)
 DICT: Final = Container(MAP)
 _LIST: Final = bytes((ARRAY, 0, 0))
-"""How a list is written in its node."""
+"""A plain list's type in a node."""
 
 
 class Sequence(Struct, frozen=True, kw_only=True):
-    """A `SEQUENCE` node, read."""
+    """A parsed `SEQUENCE` node."""
 
     container: Container
     count: int
@@ -84,20 +90,22 @@ def sequence_node(container: Container, count: int, length: int, *, reach: Runs,
 
 
 def read_value(data: memoryview) -> tuple[int, int]:
-    """The number and the length in a `VALUE` node."""
+    """Return the number and length in a `VALUE` node."""
     number, at = read_varint(data, 0)
     length, _ = read_varint(data, at)
+    if number >= LARGEST:
+        raise CorruptRecordError(f"a stored reference has the impossible value number {number}")
     return number, length
 
 
 def read_pieces(data: memoryview) -> tuple[int, Runs]:
-    """The length and the runs of a `PIECES` node."""
+    """Return the length and runs in a `PIECES` node."""
     length, at = read_varint(data, 0)
     return length, read_runs(data[at:])
 
 
 def read_sequence(data: memoryview) -> Sequence:
-    """A `SEQUENCE` node, read."""
+    """Parse a `SEQUENCE` node."""
     size, at = read_varint(data, 2)
     prefix = bytes(data[at : at + size])
     count, at = read_varint(data, at + size)
@@ -116,7 +124,7 @@ def read_sequence(data: memoryview) -> Sequence:
 
 
 def write_runs(runs: Iterable[Run]) -> bytes:
-    """Runs as bytes: how far each is from the end of the one before (forward or back), and its length."""
+    """Encode runs: the signed distance of each from the end of the previous one, and its length."""
     parts: list[bytes] = []
     end = 0
     for first, count in runs:
@@ -134,12 +142,14 @@ def read_runs(data: memoryview) -> Runs:
         count, at = read_varint(data, at)
         first = end - (step >> 1) if step & 1 else end + (step >> 1)
         end = first + count
+        if first < 0 or end > LARGEST:
+            raise CorruptRecordError(f"a stored reference has the impossible value numbers {first} to {end}")
         runs.append((first, count))
     return tuple(runs)
 
 
 def runs_of(numbers: Iterable[int], before: Runs = ()) -> Runs:
-    """`numbers` as runs, going on from the runs `before`."""
+    """Return `numbers` as runs, appended to the runs `before`."""
     runs = list(before)
     first, count = runs.pop() if runs else (0, 0)
     for number in numbers:
@@ -155,7 +165,7 @@ def runs_of(numbers: Iterable[int], before: Runs = ()) -> Runs:
 
 
 def ranges_of(runs: Iterable[Run]) -> tuple[tuple[int, int], ...]:
-    """Runs as ranges: `(first, end)`."""
+    """Return runs as ranges: `(first, end)`."""
     return tuple([(first, first + count) for first, count in runs])
 
 
@@ -177,15 +187,19 @@ def _sized(data: bytes) -> bytes:
 
 
 def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
-    """The number that starts at `at`, and where it ends."""
+    """Return the number at `at` and its end. Raises CorruptRecordError if cut off or over 63 bits."""
     number = shift = 0
     try:
         while (byte := data[at]) & 0x80:
             number |= (byte & 0x7F) << shift
             shift += 7
             at += 1
+            if shift > 56:
+                break
     except IndexError:
-        raise CorruptRecordError("a stored reference breaks off") from None
+        raise CorruptRecordError("a stored reference is truncated") from None
+    if byte & 0x80:
+        raise CorruptRecordError("a stored number is too large")
     return number | byte << shift, at + 1
 
 
@@ -193,7 +207,7 @@ _SMALL: Final = [bytes([number]) for number in range(0x80)]
 
 
 def extension(tag: int, data: bytes) -> bytes:
-    """A msgpack extension item."""
+    """Return a msgpack extension item."""
     size = len(data)
     if size in _FIXED:
         return bytes((_FIXED[size], tag)) + data
@@ -205,7 +219,7 @@ def extension(tag: int, data: bytes) -> bytes:
 
 
 def extension_overhead(size: int) -> int:
-    """How many bytes `extension` adds to `size` bytes of data."""
+    """Return the number of bytes that `extension` adds to `size` bytes of data."""
     if size in _FIXED:
         return 2
     return 3 if size < 1 << 8 else 4 if size < 1 << 16 else 6
@@ -216,7 +230,7 @@ _FIXED_SIZES: Final = {header: size for size, header in _FIXED.items()}
 
 
 def read_extension(item: bytes | memoryview) -> tuple[int, int] | None:
-    """The tag of an extension item and where its data starts; `None` if `item` is something else."""
+    """Return the tag of an extension item and the start of its data; `None` for any other item."""
     head = item[0]
     if head in _FIXED_SIZES:
         return item[1], 2
@@ -230,7 +244,7 @@ def read_extension(item: bytes | memoryview) -> tuple[int, int] | None:
 
 
 def header(shape: int, count: int) -> bytes:
-    """The msgpack header of an array or a map of `count` items or pairs."""
+    """Return the msgpack header of an array or map with `count` items or pairs."""
     if count < 16:
         return bytes((shape | count,))
     if count < 1 << 16:
@@ -239,7 +253,7 @@ def header(shape: int, count: int) -> bytes:
 
 
 def read_header(item: bytes | memoryview, at: int = 0) -> tuple[int, int, int] | None:
-    """Shape, count and where the content starts, if an array or a map starts at `at`."""
+    """Return shape, count and start of the content, if an array or map begins at `at`."""
     head = item[at]
     if head & 0xF0 in (ARRAY, MAP):
         return head & 0xF0, head & 0x0F, at + 1
@@ -251,5 +265,6 @@ def read_header(item: bytes | memoryview, at: int = 0) -> tuple[int, int, int] |
 
 
 def split_items(content: bytes | memoryview, count: int) -> list[bytes]:
-    """The `count` msgpack items in `content`. Raises msgspec.DecodeError if they are not exactly so many."""
+    """Split `content` into `count` msgpack items. Raises msgspec.DecodeError if it
+    does not have exactly that many."""
     return list(map(bytes, _items.decode(header(ARRAY, count) + content)))

@@ -1,4 +1,4 @@
-"""Taking a checkpoint over into another value log, in which the same numbers stand for other values."""
+"""Rebasing: moves a checkpoint to another value log, with other value numbers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from clew.codec.rows import OpenRows
 from clew.codec.state import StateCodec
 from clew.model.records import Basis, Range, ValueRow
 
-# Without any class: objects are read as records, and records are written as what they were read from.
-_codec: Final = StateCodec(Registry(), max_state_bytes=1 << 62)
+# An empty registry: objects are read as Records, which are written back unchanged.
+_codec: Final = StateCodec(Registry(), max_state_bytes=1 << 30)
 
 
 class Rebased(Struct, frozen=True, kw_only=True):
-    """The same state for the other log: its body, the values that the body needs, and those that the log lacks."""
+    """A state for the other log: its body, the values it needs, and those new to the log."""
 
     body: bytes
     covers: tuple[Range, ...]
@@ -26,11 +26,12 @@ class Rebased(Struct, frozen=True, kw_only=True):
 
 
 def rebase(body: bytes, rows: Iterable[ValueRow], known: Mapping[bytes, int], first: int) -> Rebased:
-    """The state of `body`, which refers to `rows`, for a log that has the values `known` (by digest) and goes on with `first`.
+    """Encode the state of `body` and `rows` for a log with the values `known` (by digest),
+    whose next number is `first`.
 
     Raises CorruptRecordError if the body or a row is damaged.
     """
-    # Not renumbered in place: references stand inside of values too, and are part of what digests are made from.
+    # Renumbering in place is impossible: values contain references too, which their digests depend on.
     state = _codec.decode(body, OpenRows(rows))
     index = ThreadIndex(Basis(incarnation="", epoch=0, next_value=first), known)
     encoded = _codec.encode(state, index, "")

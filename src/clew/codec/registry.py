@@ -1,6 +1,6 @@
-"""The closed type registry: the only classes that saved data can turn into.
+"""The type registry: the only classes that stored data can be loaded as.
 
-Data holds names, never code: a name is looked up here, and one that was not registered comes back as a `Record`.
+Stored data holds names, never code. An unregistered name loads as a `Record`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record(Mapping[str, Any]):
-    """An object of a class that is not registered in this process: its class's name and its fields.
+    """An object whose class is not registered in this process: the class's name and the fields.
 
-    It reads like a mapping, and saving it again stores exactly what was there.
+    It is a mapping of the fields. Saving it stores exactly what was loaded.
     """
 
     type_name: str
@@ -46,12 +46,12 @@ class Record(Mapping[str, Any]):
         return len(self.fields)
 
     def __hash__(self) -> int:
-        # Fields may hold what has no hash; names are enough to be a key.
+        # Field values may be unhashable.
         return hash((self.type_name, *sorted(self.fields)))
 
 
 class Registry:
-    """Classes by name. A registry with a `parent` adds to it without changing it."""
+    """Classes by name. A registry with a `parent` extends it without changing it."""
 
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
@@ -68,12 +68,14 @@ class Registry:
         encode: Callable[[T], Any] | None = None,
         decode: Callable[[Any], T] | None = None,
     ) -> type[T]:
-        """Let objects of `cls` be saved and come back as `cls`; returns `cls`, so it also works as a decorator.
+        """Allow objects of `cls` to be saved and loaded. Returns `cls`, so
+        it also works as a decorator.
 
-        Dataclasses, pydantic models, msgspec structs, attrs classes, named tuples and enums need nothing more, and the
-        classes that their fields are annotated with are registered too. Any other class needs `encode` (to plain
-        data) and `decode` (back; of what was stored before there was an `encode`, it gets the fields, as a dict). `name`
-        is what the data says (the class's own name if left out); `aliases` are earlier names that are still read.
+        Dataclasses, pydantic models, msgspec structs, attrs classes, named tuples and enums need
+        nothing more, and the classes in their annotations are registered too. Other classes need
+        `encode` (to plain data) and `decode` (back). Data that was stored without an `encode` is
+        passed to `decode` as a dict of its fields. `name` is the stored name, by default that of
+        the class. `aliases` are earlier names that can still be read.
         """
         if typing.is_typeddict(cls):
             return cls
@@ -88,7 +90,7 @@ class Registry:
             known = self.by_name(each)
             if known is not None and not _same_class(known.cls, cls):
                 raise ConfigError(
-                    f"the name {each!r} is taken by {known.cls.__module__}.{known.cls.__qualname__}; "
+                    f"the name {each!r} is already registered for {known.cls.__module__}.{known.cls.__qualname__}; "
                     f"register {cls.__module__}.{cls.__qualname__} with another name="
                 )
             self._by_name[each] = self._by_packed_name[ormsgpack.packb(each)] = entry
@@ -104,7 +106,7 @@ class Registry:
         return entry if entry is not None or self._parent is None else self._parent.by_class(cls)
 
     def saves(self, cls: type) -> bool:
-        """Whether objects of `cls` can be saved, as far as that does not depend on what they hold."""
+        """Whether objects of `cls` can be saved, if their contents can."""
         return cls in PLAIN_TYPES or cls is Record or self.by_class(cls) is not None
 
     def by_name(self, name: str) -> Entry | None:
@@ -112,7 +114,7 @@ class Registry:
         return entry if entry is not None or self._parent is None else self._parent.by_name(name)
 
     def by_packed_name(self, name: bytes) -> Entry | None:
-        """The same for a name as msgpack: a list of a thousand objects names its class a thousand times."""
+        """Like `by_name` for a packed name: faster, because each object of a list names its class."""
         entry = self._by_packed_name.get(name)
         return entry if entry is not None or self._parent is None else self._parent.by_packed_name(name)
 
@@ -122,18 +124,18 @@ register = DEFAULT_REGISTRY.register
 
 
 def _same_class(one: type, other: type) -> bool:
-    # The same class again, after a module was reloaded or a notebook cell was run twice.
+    # A class is redefined when its module is reloaded or its notebook cell runs again.
     return one is other or (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
 def _mentioned_classes(cls: type) -> Iterator[type]:
-    """The saveable classes in the annotations of `cls`, however deep inside `list[…]` and the like."""
+    """Yield the saveable classes in the annotations of `cls`, also inside `list[…]` and the like."""
     if issubclass(cls, enum.Enum):
         return
     try:
         hints = typing.get_type_hints(cls, vars(sys.modules.get(cls.__module__, typing)))
     except (NameError, TypeError, AttributeError):
-        # An annotation that can't be resolved here: those classes are registered by hand.
+        # An annotation can't be resolved here, so the user has to register those classes.
         return
     pending = list(hints.values())
     while pending:

@@ -1,61 +1,69 @@
-"""Value rows: the values of one commit in one record, and how rows are merged.
+"""Value rows: the values of one commit in one record, and the merging of rows.
 
-The content of a row is the length of its directory (a varint), the directory, and the values themselves, one after the
-other. The directory is a msgpack array: the values' lengths, and how many items each holds (nil if each holds one).
+The content of a row is the length of its directory (a varint), the directory, and the concatenated
+values. The directory is a msgpack array: the values' lengths, and the number of items in each (nil if
+each has one).
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate, pairwise
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from clew.codec.frame import seal, unseal
+from clew.codec.frame import MOST, seal, unseal
 from clew.codec.nodes import read_varint, varint
 from clew.errors import CorruptRecordError
 from clew.model.records import Range, ValueRow
 
 DIGEST_SIZE: Final = 16
 COMPRESS_FROM: Final = 2048
-"""A shorter row is compressed when it is merged: that gains more, costs less, and reads faster until then."""
+"""Shorter rows stay uncompressed until they are merged: together they compress better."""
 MERGE_LEVEL: Final = 1
-"""How hard rows are compressed that are written anew while work goes on."""
+"""Compression level for rows that are rewritten during normal work."""
+LARGEST_MERGE: Final = 64 << 20
+"""Maximum content of a merged row, because repetitive rows could outgrow the memory."""
+LARGEST_GAP: Final = 1 << 24
+"""The largest plausible gap of collected values; a larger one is damage."""
+GAP_ROW: Final = 1 << 16
+"""Maximum number of collected values that one placeholder row stands for."""
 Kind = Literal[b"items", b"piece", b"spine"]
 
 
 _HASHES: Final = {
     kind: hashlib.blake2b(digest_size=DIGEST_SIZE, person=kind) for kind in (b"items", b"piece", b"spine")
 }
-"""To copy one is cheaper than to make one."""
+"""Copying a hash object is cheaper than creating one."""
 
 
 def digest(content: bytes, kind: Kind) -> bytes:
-    """What a value is known by. It resists crafted collisions: what tools return is hostile."""
+    """Return the digest of a value: collision-resistant, because tool output is untrusted."""
     hashed = _HASHES[kind].copy()
     hashed.update(content)
     return hashed.digest()
 
 
 def write_row(first: int, contents: Sequence[bytes], items: Sequence[int], digests: Sequence[bytes]) -> ValueRow:
-    """The row of these values, numbered from `first`: their contents, how many items each holds (0 for a piece or a spine) and
-    what each is known by."""
+    """Return a row of values numbered from `first`. `items` has the number of items in
+    each: 0 for a piece or spine."""
     return _row(first, contents, items, b"".join(digests), level=1)
 
 
 def merge_rows(rows: Sequence[ValueRow], *, level: int) -> ValueRow:
-    """One row in the place of neighbouring ones. The numbers of the values stay."""
+    """Merge adjacent rows into one. Value numbers don't change."""
     if any(one.end != other.first for one, other in pairwise(rows)):
-        raise ValueError("only rows that lie side by side can be merged")
+        raise ValueError("only adjacent rows can be merged")
     contents, items = _taken_apart(rows)
     return _row(rows[0].first, contents, items, b"".join([row.digests for row in rows]), level=level)
 
 
 def hollow_row(row: ValueRow, unused: Iterable[Range]) -> ValueRow:
-    """The same row without the content of the `unused` values: their numbers stay, so nothing else has to change."""
+    """Return `row` without the content of its `unused` values. Value numbers don't change."""
     contents, items = _taken_apart([row])
     digests = bytearray(row.digests)
     for first, end in unused:
@@ -66,13 +74,20 @@ def hollow_row(row: ValueRow, unused: Iterable[Range]) -> ValueRow:
 
 
 def unbroken(rows: Sequence[ValueRow], end: int) -> Iterator[ValueRow]:
-    """The same values up to number `end` in rows that lie side by side from number 0: gaps filled with nothing, overlaps cut
-    off. Bodies that refer to `rows` can be read from these."""
+    """Yield the values up to number `end` in adjacent rows from 0: gaps are filled with
+    empty values, overlaps cut off.
+
+    Bodies that refer to `rows` can be read from the result.
+    """
     at = 0
     for row, stop in zip(rows, [*(each.first for each in rows[1:]), end], strict=False):
-        if row.first > at:
-            gap = row.first - at
-            yield _row(at, [b""] * gap, [0] * gap, bytes(DIGEST_SIZE * gap), level=MERGE_LEVEL)
+        if row.first - at > LARGEST_GAP:
+            raise CorruptRecordError(
+                f"values {at} to {row.first} are missing, which is more than garbage collection removes"
+            )
+        for first in range(at, row.first, GAP_ROW):
+            gap = min(GAP_ROW, row.first - first)
+            yield _row(first, [b""] * gap, [0] * gap, bytes(DIGEST_SIZE * gap), level=MERGE_LEVEL)
         at = min(row.end, stop)
         if at == row.end:
             yield row
@@ -91,12 +106,15 @@ def _row(first: int, contents: Sequence[bytes], items: Sequence[int], digests: b
 
 
 def _taken_apart(rows: Iterable[ValueRow]) -> tuple[list[bytes], list[int]]:
-    """The contents of the values in `rows`, and how many items each holds."""
+    """Return the contents of the values in `rows`, and the number of items in each."""
     opened = [OpenRow(row) for row in rows]
     return [each for row in opened for each in row.contents()], [held for row in opened for held in row.items]
 
 
-_directories: Final = msgspec.msgpack.Decoder(tuple[list[int], list[int] | None])
+_DIRECTORY, _DIRECTORY_ENTRY = 16, 18
+"""Maximum size of a directory: a fixed part, and two numbers of up to nine bytes for each value."""
+_Number = Annotated[int, msgspec.Meta(ge=0)]
+_directories: Final = msgspec.msgpack.Decoder(tuple[list[_Number], list[_Number] | None])
 
 
 class OpenRow:
@@ -104,26 +122,31 @@ class OpenRow:
 
     __slots__ = ("_content", "_ends", "_start", "end", "first", "items", "lengths")
 
-    def __init__(self, row: ValueRow) -> None:
-        content = unseal(row.data)
+    def __init__(self, row: ValueRow, most: int = MOST) -> None:
+        content = unseal(row.data, most)
         size, at = read_varint(content, 0)
         start = at + size
+        if size > _DIRECTORY + _DIRECTORY_ENTRY * row.count:
+            raise CorruptRecordError("the directory of a stored row has more entries than the row has values")
         try:
             lengths, items = _directories.decode(content[at:start])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CorruptRecordError(f"the directory of a stored row of values is damaged: {error}") from error
         count = row.count
         self.first, self.end = row.first, row.first + count
         self.lengths = lengths
+        # Checked before anything is allocated from the count, which is untrusted.
+        if len(lengths) != count or start + sum(lengths) != len(content):
+            raise CorruptRecordError("a stored row of values does not match its directory")
         self.items = items if items is not None else [1] * count
         self._content = content
         self._start = start
         self._ends: list[int] | None = None
-        if len(lengths) != count or len(self.items) != count or start + sum(lengths) != len(content):
-            raise CorruptRecordError("a stored row of values is not what its directory says")
+        if len(self.items) != count:
+            raise CorruptRecordError("a stored row of values does not match its directory")
 
     def slice(self, first: int, end: int) -> memoryview:
-        """The contents of values `first` up to `end`, put together; both within this row."""
+        """Return the joined contents of the values from `first` up to `end`, all in this row."""
         content = memoryview(self._content)
         if first == self.first and end == self.end:
             return content[self._start :]
@@ -131,37 +154,51 @@ class OpenRow:
         return content[ends[first - self.first] : ends[end - self.first]]
 
     def contents(self) -> list[bytes]:
-        """Each value's content."""
+        """Return the content of each value."""
         return [self._content[start:end] for start, end in pairwise(self._borders())]
 
     def _borders(self) -> list[int]:
-        # Most rows are read as a whole, and don't need them.
+        # Computed on demand: most rows are read as a whole.
         if self._ends is None:
             self._ends = list(accumulate(self.lengths, initial=self._start))
         return self._ends
 
 
 Stretch = tuple[OpenRow, int, int]
-"""A row, and the values `first` up to `end` of it."""
+"""A row, with the first and the end of a range of its values."""
 
 
 class OpenRows:
-    """Rows of one thread, to read values from by number. Rows are opened when they are first needed.
+    """A thread's rows, for reading values by number. Rows are opened when they are first needed.
 
-    Where rows overlap, the later one counts: a fork reads the values up to the fork in rows of its source's log that
-    may go on beyond it, and what comes then in its own.
+    Where rows overlap, the later one counts: a fork reads older values from rows of its source's
+    log, which may extend past the fork, and newer values from its own rows.
     """
 
-    def __init__(self, rows: Iterable[ValueRow]) -> None:
+    def __init__(self, rows: Iterable[ValueRow | OpenRow], most: int = MOST) -> None:
         self._rows: list[ValueRow | OpenRow] = list(rows)
+        self._most = most
         self._firsts = [row.first for row in self._rows]
 
+    def within(self, ranges: Iterable[Range]) -> OpenRows:
+        """Return the rows that hold any value of `ranges`. Open rows stay open."""
+        wanted: set[int] = set()
+        for first, end in ranges:
+            low = max(bisect_right(self._firsts, first) - 1, 0)
+            wanted.update(range(low, bisect_left(self._firsts, end)))
+        for at in wanted:
+            with suppress(CorruptRecordError):
+                # Reading a value of this row raises the error again.
+                self._opened(at)
+        return OpenRows([self._rows[at] for at in sorted(wanted)], self._most)
+
     def read(self, first: int, count: int) -> list[memoryview]:
-        """The contents of `count` values from `first`, in as few parts as they lie in. CorruptRecordError if one is missing."""
+        """Return the contents of `count` values from `first`, one part per row. Raises
+        CorruptRecordError if one is missing."""
         return [row.slice(low, high) for row, low, high in self.stretches(first, count)]
 
     def stretches(self, first: int, count: int) -> list[Stretch]:
-        """Where `count` values from `first` lie. CorruptRecordError if one is missing."""
+        """Return where `count` values from `first` are. Raises CorruptRecordError if one is missing."""
         found: list[Stretch] = []
         firsts = self._firsts
         end, at, last = first + count, bisect_right(firsts, first) - 1, len(firsts) - 1
@@ -182,7 +219,7 @@ class OpenRows:
             return row
         assert isinstance(row, ValueRow)
         try:
-            self._rows[at] = opened = OpenRow(row)
+            self._rows[at] = opened = OpenRow(row, self._most)
         except CorruptRecordError as error:
             raise CorruptRecordError(
                 f"{error} (values {row.first} to {row.end - 1})", values=(row.first, row.end)
@@ -191,7 +228,7 @@ class OpenRows:
 
 
 def measures(stretches: Iterable[Stretch]) -> tuple[list[int], list[int]]:
-    """The lengths and the item counts of the values in `stretches`."""
+    """Return the lengths and item counts of the values in `stretches`."""
     lengths: list[int] = []
     items: list[int] = []
     for row, first, end in stretches:

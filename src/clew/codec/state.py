@@ -1,4 +1,4 @@
-"""The codec's front: states to bodies and values, and back. Pure: no I/O, no clock."""
+"""The codec's entry point: turns states into bodies and values, and back. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from clew.codec.chunks import Chunks
-from clew.codec.cutting import written_length
+from clew.codec.cuts import written_length
 from clew.codec.decode import Decoding
 from clew.codec.edit import NO_ENTRIES, Edit, covers_of, entries_of, needed_to_edit
 from clew.codec.encode import Encoding
 from clew.codec.frame import seal, unseal
 from clew.codec.index import Entries, Memo, Part, ThreadIndex, View
 from clew.codec.nodes import Container
-from clew.codec.packing import Packer, reading
+from clew.codec.packer import Packer, read_stored, with_room
 from clew.codec.registry import Registry
-from clew.codec.rows import OpenRows
-from clew.codec.stack import with_room
+from clew.codec.rows import LARGEST_MERGE, OpenRows
 from clew.errors import ConfigError, StateTooLargeError
 from clew.model.records import Basis, Range, ValueRow
 
 
 @contextmanager
 def collecting_later() -> Iterator[None]:
-    """Put the garbage collector off: nothing of what is decoded is garbage, and its thousands of objects would set it going
-    again and again."""
+    """Pause the garbage collector: decoding makes thousands of objects, none of them
+    garbage, which would trigger it."""
     if not gc.isenabled():
         yield
         return
@@ -41,7 +40,7 @@ def collecting_later() -> Iterator[None]:
 
 
 class Encoded(Struct, frozen=True, kw_only=True):
-    """A state ready to be committed: its body, what the body needs, and the values that the thread lacks."""
+    """A state ready to commit: its body, the values it needs, and those new to the thread."""
 
     body: bytes
     covers: tuple[Range, ...]
@@ -52,7 +51,7 @@ class Encoded(Struct, frozen=True, kw_only=True):
     entries: Entries | None
 
     def remember(self, index: ThreadIndex, namespace: str, checkpoint_id: str, basis: Basis) -> None:
-        """Take into `index` what was committed."""
+        """Update `index` after the commit."""
         if self.row is not None:
             index.add(self.row.first, self.digests)
             index.loose = (*index.loose, self.row.first)
@@ -63,29 +62,39 @@ class Encoded(Struct, frozen=True, kw_only=True):
 
 
 class Packed(Struct, frozen=True):
-    """A state at one moment: its fields, each as msgpack, or the whole as one item; and how long it is."""
+    """A snapshot of a state as msgpack, by field or as one item, with its length."""
 
     fields: tuple[Container, dict[bytes, bytes | Chunks]] | None
     item: bytes | None
     size: int
 
 
+_LEAST: Final = 1 << 20
+"""Size that any record may have, however small `max_state_bytes` is."""
+
+
 class StateCodec:
-    """Turns states into what a storage keeps, with the classes of one registry and a limit on size."""
+    """Encodes and decodes states, with the classes of one registry and a size limit."""
 
     def __init__(self, registry: Registry, *, max_state_bytes: int) -> None:
         self.registry = registry
         self._packer = Packer(registry)
         self._max_state_bytes = max_state_bytes
+        # Stored records are larger than the state, because of references and
+        # directories, and must stay readable.
+        self._most = max(2 * max_state_bytes, _LEAST)
+        self._most_in_row = max(2 * max_state_bytes, LARGEST_MERGE)
 
     def encode(self, state: Any, index: ThreadIndex | None, namespace: str) -> Encoded:
-        """`state` for a thread of which `index` is known (`None`: a new thread)."""
+        """Encode `state` for a thread with this `index`, or for a new thread if it is `None`."""
         memo = _memo(index, namespace)
         return self._encode(self.packed(state, memo), index, memo)
 
     def packed(self, state: Any, memo: Memo | None = None) -> Packed:
-        """All of `state`, as it is now, in chunks of `memo` as far as it has the same. Raises UnsupportedTypeError and
-        StateTooLargeError."""
+        """Pack a snapshot of `state`, reusing equal chunks of `memo`.
+
+        Raises UnsupportedTypeError and StateTooLargeError.
+        """
         fields = self._packer.pack_fields(state, partial(_chunks, memo))
         if fields is None:
             item = self._packer.pack(state)
@@ -96,7 +105,7 @@ class StateCodec:
         return Packed(fields, item, size)
 
     def encode_packed(self, packed: Packed, index: ThreadIndex | None, namespace: str) -> Encoded:
-        """What was packed, for a thread of which `index` is known."""
+        """Encode a packed state for a thread with this `index`."""
         return self._encode(packed, index, _memo(index, namespace))
 
     def _encode(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
@@ -121,11 +130,14 @@ class StateCodec:
         append: Mapping[str, Iterable[Any]],
         remove: Iterable[str],
     ) -> Encoded:
-        """The state of `body` with some of its fields changed; `rows` has what `needed_to_edit` asked for. With its `entries`,
-        if they are known, the body need not be read."""
+        """Encode the state of `body` with some fields changed.
+
+        `rows` has the values that `needed_to_edit` named. If the `entries` are
+        known, the body is not read.
+        """
         if entries is None and body is not None:
-            item = unseal(body)
-            entries = reading(lambda: entries_of(item, Decoding(self._packer, OpenRows(rows))))
+            item = unseal(body, self._most)
+            entries = read_stored(lambda: entries_of(item, self._decoding(self._packer, self.open_rows(rows))))
         before = entries or NO_ENTRIES
 
         def edited() -> Encoded:
@@ -139,44 +151,51 @@ class StateCodec:
         return with_room(edited)
 
     def needed_to_edit(self, body: bytes) -> tuple[Range, ...]:
-        """The values that `edit` has to read; nearly always none."""
-        return reading(lambda: needed_to_edit(unseal(body)))
+        """Return the values that `edit` has to read; nearly always none."""
+        return read_stored(lambda: needed_to_edit(unseal(body, self._most)))
 
     def covers(self, body: bytes) -> tuple[Range, ...]:
-        """The values that `body` refers to. Raises CorruptRecordError if it is damaged."""
-        return reading(lambda: covers_of(unseal(body)))
+        """Return the values that `body` refers to. Raises CorruptRecordError if it is damaged."""
+        return read_stored(lambda: covers_of(unseal(body, self._most)))
 
     def decode(self, body: bytes, rows: OpenRows) -> Any:
-        """The state that `body` and its values stand for. Raises CorruptRecordError if they are damaged."""
+        """Decode a state. Raises CorruptRecordError if `body` or its values are damaged."""
         with collecting_later():
-            return reading(lambda: Decoding(self._packer, rows).decode(unseal(body)))
+            return read_stored(lambda: self._decoding(self._packer, rows).decode(unseal(body, self._most)))
 
     def decode_with_memo(self, body: bytes, rows: OpenRows, known: Memo | None = None) -> tuple[Any, Memo | None]:
-        """The same, and what makes the next save of this state cheap. What `known` remembers needs no rows."""
+        """Decode a state, with the memo for its next save. Parts in `known` need no rows."""
         with collecting_later():
-            return reading(lambda: Decoding(self._packer, rows).decode_with_memo(unseal(body), known))
+            return read_stored(
+                lambda: self._decoding(self._packer, rows).decode_with_memo(unseal(body, self._most), known)
+            )
 
     def check(self, body: bytes, rows: OpenRows) -> None:
-        """Raise CorruptRecordError if `body` or its values are damaged. A class that can't be built from them is no damage."""
+        """Raise CorruptRecordError if `body` or its values are damaged. A class that
+        can't be built does not count."""
         try:
             self.decode(body, rows)
         except ConfigError:
-            reading(lambda: Decoding(Packer(Registry()), rows).decode(unseal(body)))
+            read_stored(lambda: self._decoding(Packer(Registry()), rows).decode(unseal(body, self._most)))
 
     def pack(self, obj: Any, *, name: str) -> bytes:
-        """A small record, such as metadata, as one frame."""
-        return seal(self._packer.pack(obj, name=name))
+        """Pack a small record, such as metadata, in one frame. Raises StateTooLargeError
+        over twice `max_state_bytes`."""
+        packed = self._packer.pack(obj, name=name)
+        if len(packed) > self._most:
+            raise self._too_large(name, len(packed), self._most)
+        return seal(packed)
 
     def unpack(self, frame: bytes) -> Any:
-        """What `pack` packed. Raises CorruptRecordError if it is damaged."""
-        return self._packer.unpack(unseal(frame))
+        """Return the object that `pack` packed. Raises CorruptRecordError if it is damaged."""
+        return self._packer.unpack(unseal(frame, self._most))
 
     def copy(self, obj: Any) -> Any:
-        """A copy that shares nothing with `obj`, and is what loading it would give."""
+        """Return a deep copy of `obj`: the object that loading it would give."""
         return self.snapshot(obj)[0]
 
     def snapshot(self, obj: Any) -> tuple[Any, int]:
-        """The same, and how many bytes it takes."""
+        """Return a deep copy of `obj` and its packed size in bytes."""
         packed = self._packer.pack(obj)
         return self._packer.unpack(packed), len(packed)
 
@@ -191,23 +210,33 @@ class StateCodec:
             entries=entries,
         )
 
+    def open_rows(self, rows: Iterable[ValueRow]) -> OpenRows:
+        """Return `rows` for decoding states."""
+        return OpenRows(rows, self._most_in_row)
+
+    def _decoding(self, packer: Packer, rows: OpenRows) -> Decoding:
+        return Decoding(packer, rows, most=2 * self._most)
+
     def _check_size(self, size: int) -> None:
         if size > self._max_state_bytes:
-            raise StateTooLargeError(
-                f"the state takes {size:,} bytes, more than max_state_bytes={self._max_state_bytes:,}; "
-                f"keep large documents elsewhere, or raise the limit",
-                size=size,
-                limit=self._max_state_bytes,
-            )
+            raise self._too_large("the state", size, self._max_state_bytes)
+
+    def _too_large(self, what: str, size: int, limit: int) -> StateTooLargeError:
+        return StateTooLargeError(
+            f"{what} takes {size:,} bytes, more than {limit:,} (max_state_bytes={self._max_state_bytes:,}); "
+            f"store large documents elsewhere, or raise the limit",
+            size=size,
+            limit=limit,
+        )
 
 
 def _memo(index: ThreadIndex | None, namespace: str) -> Memo | None:
-    """How the last state in `namespace` was cut, if that is known."""
+    """Return the memo of the last state in `namespace`, if known."""
     view = index.views.get(namespace) if index is not None else None
     return view.memo if view is not None else None
 
 
 def _chunks(memo: Memo | None, key: bytes) -> Sequence[bytes]:
-    """The chunks of the list with that key, if it is known in chunks."""
+    """Return the known chunks of the list with that key."""
     entry = memo.entries.get(key) if memo is not None else None
     return entry.packed.parts if entry is not None and isinstance(entry.packed, Chunks) else ()

@@ -1,4 +1,4 @@
-"""The extension types: their numbers, and the bytes of those that are no containers."""
+"""Extension types: their numbers, and the byte formats of those that are not containers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clew.errors import ConfigError, UnsupportedTypeError
 
 
 class Tag(enum.IntEnum):
-    """Extension types. Numbers are stored: never change one, never use one again. 32 and up are `nodes`."""
+    """Extension types. Numbers are stored: never change or reuse one. `nodes` has 32 and up."""
 
     TUPLE = 1
     SET = 2
@@ -32,17 +32,17 @@ class Tag(enum.IntEnum):
     BIG_INT = 10
     COMPLEX = 11
     PAIRS = 12
-    """A dict with keys other than text: keys and values in turn."""
+    """A dict with keys other than strings: alternating keys and values."""
     RECORD = 13
     """A registered class: its name, then a map of its fields."""
     ORDERED_DICT = 14
     DEQUE = 15
     TIME_IN_ZONE = 16
-    """A time of day with the name of its zone. (A `TIME` would come back without it; an older Clew refuses this one.)"""
+    """A time of day with its zone's name, which `TIME` loses. An older Clew refuses this tag."""
 
 
 CONTAINER_TAGS: Final = frozenset({Tag.TUPLE, Tag.SET, Tag.FROZENSET, Tag.PAIRS, Tag.RECORD, Tag.ORDERED_DICT})
-"""Extensions whose content is an array or a map (after a name, in a record): they can be cut like one."""
+"""Extensions whose content is an array or map (in a record, after a name), and can be cut like one."""
 
 
 def _datetime_bytes(value: datetime) -> bytes:
@@ -61,24 +61,24 @@ def _datetime(data: bytes) -> datetime:
         return _in_utc(value)
     try:
         return value.replace(tzinfo=ZoneInfo(zone))
-    except (ZoneInfoNotFoundError, ValueError):
-        # This machine does not know the zone: the offset that it had then is right all the same.
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # The zone is unknown on this machine. The stored offset is still right.
         return value
 
 
 def _in_utc(value: datetime) -> datetime:
-    # fromisoformat gives a nameless zone for "+00:00"; UTC itself went in.
+    # fromisoformat returns an unnamed zone for "+00:00", but UTC was saved.
     return value.replace(tzinfo=UTC) if value.tzinfo == UTC else value
 
 
 def time_extension(value: time) -> tuple[Tag, bytes]:
-    """A time of day. Raises UnsupportedTypeError if its zone can't be stored."""
+    """Return the extension for a time. Raises UnsupportedTypeError if its zone can't be stored."""
     zone = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else None
     if zone is not None:
         return Tag.TIME_IN_ZONE, ormsgpack.packb([value.replace(tzinfo=None).isoformat(), value.fold, zone])
     if value.tzinfo is not None and value.utcoffset() is None:
         raise UnsupportedTypeError(
-            f"the zone of {value!r} has no name and, without a date, no offset, and would be lost; give it a zoneinfo.ZoneInfo"
+            f"the zone of {value!r} has neither a name nor, without a date, an offset; use a zoneinfo.ZoneInfo"
         )
     return Tag.TIME, ormsgpack.packb([value.isoformat(), value.fold])
 
@@ -93,10 +93,10 @@ def _time_in_zone(data: bytes) -> time:
     value = time.fromisoformat(text).replace(fold=fold)
     try:
         return value.replace(tzinfo=ZoneInfo(zone))
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        # Unlike a date's, a time's offset is not known without its zone.
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        # Unlike a datetime, a time has no offset without its zone.
         raise ConfigError(
-            f"the time zone {zone!r} of a stored time is not known here: install the package tzdata, or the system's zones"
+            f"the time zone {zone!r} of a stored time is unknown on this machine; install the tzdata package"
         ) from error
 
 
@@ -108,7 +108,7 @@ def _big_int_bytes(value: int) -> bytes:
     return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
 
 
-# Times are not among them: the form of one depends on its zone.
+# Times are not included, because their format depends on the zone.
 SCALAR_BYTES: Final[dict[type, tuple[Tag, Callable[[Any], bytes]]]] = {
     datetime: (Tag.DATETIME, _datetime_bytes),
     date: (Tag.DATE, lambda value: value.isoformat().encode()),
@@ -125,7 +125,7 @@ PLAIN_TYPES: Final[frozenset[type]] = frozenset(
         *SCALAR_BYTES,
     }
 )
-"""What can be saved without being registered, as far as what is in it can."""
+"""Types that can be saved without registration, if their contents can."""
 SCALARS: Final[dict[int, Callable[[bytes], Any]]] = {
     Tag.DATETIME: _datetime,
     Tag.DATE: lambda data: date.fromisoformat(data.decode()),

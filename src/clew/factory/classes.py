@@ -1,8 +1,8 @@
-"""A class for each storage: its settings by name, and the options of `BaseCheckpointer`.
+"""Checkpointer classes, one for each storage, with its settings and the options of `BaseCheckpointer`.
 
-All take `cache`, the URL of a hot tier (`redis://…`, or `memory://` for this process's memory), and `cache_timeout`, for how
-many seconds to wait for it; `cache_ttl` and `max_cached_threads` say how much it keeps. And `encryption`, the keys with which
-everything is sealed before a store or a cache sees it.
+All take `cache`, the URL of a hot cache (`redis://…`, or `memory://` for this process's memory),
+and `cache_timeout`, how many seconds to wait for it; `cache_ttl` and `max_cached_threads` bound it.
+All take `encryption`, the keys that encrypt everything before a store or a cache sees it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ from urllib.parse import parse_qsl, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError, shown
-from clew.factory.caching import CACHE_TIMEOUT, with_cache
+from clew.errors import ConfigError
+from clew.factory.cache import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
-from clew.factory.encrypting import with_encryption
+from clew.factory.encryption import with_encryption
 from clew.ids import new_id
 from clew.model.encryption import Encryption
-from clew.storage.locking import LockingStorage
+from clew.storage.locked import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.sqlite import SQLiteStorage
 from clew.storage.sqlite.connections import Synchronous
+from clew.validation import checked_number
 
 
 class InMemoryCheckpointer(BaseCheckpointer):
-    """Everything in this process's memory: for tests and trials. Takes the options of `BaseCheckpointer`."""
+    """Keeps everything in this process's memory, for tests and trials.
+
+    Takes the options of `BaseCheckpointer`.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class InMemoryCheckpointer(BaseCheckpointer):
         encryption: Encryption | None = None,
         **options: Any,
     ) -> None:
-        # Each has a store of its own.
+        # A unique location: each has its own store.
         storage = with_cache(
             MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout, store=f"memory {new_id()}"
         )
@@ -48,10 +52,11 @@ class InMemoryCheckpointer(BaseCheckpointer):
 
 
 class SQLiteCheckpointer(BaseCheckpointer):
-    """One file, durable, for any number of processes on one machine. Takes the options of `BaseCheckpointer`.
+    """Keeps everything in one file, for any number of processes on one machine.
 
-    `synchronous="NORMAL"` is faster, and may lose the last commits when the machine (not the process) dies.
-    `busy_timeout` is how many seconds a commit waits for other processes.
+    `synchronous="NORMAL"` is faster, and may lose the last commits when the machine (not the
+    process) crashes. `busy_timeout` is how many seconds a commit waits for other processes. Takes
+    the options of `BaseCheckpointer` too.
     """
 
     def __init__(
@@ -72,16 +77,19 @@ class SQLiteCheckpointer(BaseCheckpointer):
 
 
 class PgCheckpointer(BaseCheckpointer):
-    """PostgreSQL, for any number of processes on any number of machines. Takes the options of `BaseCheckpointer`.
+    """Keeps everything in PostgreSQL, for any number of processes on any number of machines.
 
-    `postgres_dsn` is a libpq URL (`sslmode`, several hosts and `target_session_attrs` included); or `pg_pool` is an asyncpg
-    pool that exists, which is closed with the checkpointer only if `release_resources`; it can be used only on the event loop
-    that it was made in, so not by sync methods. `pool_config` are settings of the pool that is made otherwise. `schema` is
-    created if it is missing. `user_id_type` is the type of the column that holds owners. `statement_cache_size=0` prepares
-    no statements, as a PgBouncer of before 1.21 needs it.
+    `postgres_dsn` is a libpq URL (with `sslmode`, several hosts, `target_session_attrs`).
+    Alternatively, `pg_pool` is an existing asyncpg pool. It works only on the event loop that it
+    was made in, so not with sync methods, and is closed with the checkpointer only if
+    `release_resources` is true. Otherwise a pool is made with the settings in `pool_config`.
+    `schema` is created if it is missing. `user_id_type` is the type of the column of owners.
+    `statement_cache_size=0` disables prepared statements, which PgBouncer before 1.21 does not
+    support.
 
-    `redis_url` is another name for `cache`, as in Agentflow's checkpointer; or `redis` is a `redis.asyncio` client, or
-    `redis_pool` a pool, for the server of the cache. Those stay the caller's, and open.
+    `redis_url` is another name for `cache`, as in Agentflow's checkpointer. Alternatively, `redis`
+    is a `redis.asyncio` client for the cache, or `redis_pool` a pool; they belong to the caller and
+    stay open. Takes the options of `BaseCheckpointer` too.
     """
 
     def __init__(
@@ -103,7 +111,7 @@ class PgCheckpointer(BaseCheckpointer):
         **options: Any,
     ) -> None:
         if cache is not None and redis_url is not None:
-            raise ConfigError("cache and redis_url are two names for one thing: give one of them")
+            raise ConfigError("cache and redis_url are the same option: give one of them")
         elsewhere = [
             name
             for name, plain in (("durability", "sync"), ("cleanup_interval", None))
@@ -111,8 +119,8 @@ class PgCheckpointer(BaseCheckpointer):
         ]
         if pg_pool is not None and elsewhere:
             raise ConfigError(
-                f"{elsewhere[0]} needs connections on an event loop of its own, and pg_pool belongs to yours: "
-                f"give postgres_dsn instead"
+                f"{elsewhere[0]} needs connections on its own event loop, but pg_pool belongs to yours: "
+                f"use postgres_dsn instead"
             )
         storage = pg_storage()(
             postgres_dsn,
@@ -136,13 +144,14 @@ class PgCheckpointer(BaseCheckpointer):
 
 
 class RedisCheckpointer(BaseCheckpointer):
-    """Redis, Valkey or a managed service: one server, one behind Sentinel, or a cluster.
+    """Keeps everything in Redis, Valkey or a managed service: one server, one behind Sentinel, or a cluster.
 
-    `address` is a URL (`redis://`, `rediss://` for TLS, `redis+sentinel://`, `redis+cluster://`) or `host:port`. With `ttl`,
-    a thread is forgotten, whole, that many seconds after it was last written to. What is acknowledged is as durable as the
-    server makes it: docs/redis.md says what that means with `appendonly` off. `lock=True` makes every write take the thread's
-    lease first, waiting `lock_timeout` seconds for it at most; whoever dies with it keeps it for `lock_expiry` seconds.
-    Takes the options of `BaseCheckpointer` too.
+    `address` is a URL (`redis://`, `rediss://` for TLS, `redis+sentinel://`, `redis+cluster://`) or
+    `host:port`. With `ttl`, a whole thread expires that many seconds after its last write.
+    Acknowledged writes are as durable as the server makes them: docs/redis.md explains what that
+    means without `appendonly`. With `lock=True`, every write takes the thread's lease first and
+    waits up to `lock_timeout` seconds for it; the lease of a process that died expires after
+    `lock_expiry` seconds. Takes the options of `BaseCheckpointer` too.
     """
 
     def __init__(
@@ -194,8 +203,7 @@ class RedisCheckpointer(BaseCheckpointer):
             store=f"redis {_place(address)} {db} {prefix}",
             prefix=prefix,
         )
-        sealed = with_encryption(cached, encryption)
-        self._build(sealed, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
+        self._build(cached, encryption, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
 
     @classmethod
     def from_client(
@@ -213,22 +221,23 @@ class RedisCheckpointer(BaseCheckpointer):
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> Self:
-        """A checkpointer for the server that `client` (a `redis.asyncio` client, also of a cluster) talks to.
+        """Return a checkpointer that uses the server of `client`, a `redis.asyncio` client of a
+        server or a cluster.
 
-        The client stays the caller's, and open.
+        The client belongs to the caller and stays open.
         """
         self = cls.__new__(cls)
         storage = redis_storage().from_client(client, prefix=prefix, ttl=ttl)
         options |= {"clock": clock}
         place = f"redis client {_client_place(client)} {prefix}"
         cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place, prefix=prefix)
-        sealed = with_encryption(cached, encryption)
-        self._build(sealed, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
+        self._build(cached, encryption, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
         return self
 
     def _build(
         self,
         storage: Storage,
+        encryption: Encryption | None,
         *,
         lock: bool,
         lock_timeout: float,
@@ -236,19 +245,15 @@ class RedisCheckpointer(BaseCheckpointer):
         clock: Clock,
         **options: Any,
     ) -> None:
-        for name, seconds in (("lock_timeout", lock_timeout), ("lock_expiry", lock_expiry)):
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
-                raise ConfigError(f"{name} must be a number of seconds; got {shown(seconds)}")
-        if not lock:
-            return super().__init__(storage, clock=clock, **options)
-        if lock_expiry == 0:
-            raise ConfigError("lock_expiry must be more than 0 seconds")
-        locking = LockingStorage(storage, timeout=lock_timeout, expiry=lock_expiry, clock=clock)
-        return super().__init__(locking, clock=clock, **options)
+        checked_number("lock_timeout", lock_timeout, "number of seconds", at_least=0)
+        checked_number("lock_expiry", lock_expiry, "number of seconds", more_than=0)
+        if lock:
+            storage = LockingStorage(storage, timeout=lock_timeout, expiry=lock_expiry, clock=clock)
+        super().__init__(with_encryption(storage, encryption), clock=clock, **options)
 
 
 def _place(url: str, *variables: str) -> str:
-    """Where `url` leads to, and what the environment adds to that; not who asks, nor how."""
+    """The location that `url` and the environment name, without credentials and settings."""
     parts = urlsplit(url if "://" in url else f"//{url}")
     where = [parts.netloc.rpartition("@")[2].lower(), parts.path]
     where += [
@@ -258,7 +263,7 @@ def _place(url: str, *variables: str) -> str:
 
 
 def _pg_place(dsn: str | None, pool: Any) -> str:
-    """Where a DSN or a pool of asyncpg leads to; the pool keeps that to itself."""
+    """The location of a DSN or an asyncpg pool, whose attributes for that are private."""
     given = getattr(pool, "_connect_kwargs", {})
     told = [dsn, given.get("dsn"), *getattr(pool, "_connect_args", ())]
     url = next((each for each in told if isinstance(each, str)), "")
@@ -267,7 +272,7 @@ def _pg_place(dsn: str | None, pool: Any) -> str:
 
 
 def _client_place(client: Any) -> str:
-    """Where a client of redis.asyncio leads to."""
+    """The location of a `redis.asyncio` client."""
     pool = getattr(client, "connection_pool", None)
     if pool is not None:
         names = ("host", "port", "path", "db")

@@ -1,4 +1,4 @@
-"""A checkpointer over two stores."""
+"""The checkpointer over two stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
 from clew.errors import ConfigError
-from clew.factory.encrypting import with_encryption
+from clew.factory.encryption import with_encryption
 from clew.factory.options import CHECKPOINTER_OPTIONS, split_query
 from clew.factory.urls import connect
 from clew.model.encryption import Encryption
@@ -22,12 +22,15 @@ from clew.storage.wrapper import StorageWrapper
 
 
 class DistributedCheckpointer(BaseCheckpointer):
-    """Two stores, also of different kinds: the primary serves, and the secondary takes over when it can't be reached.
+    """Keeps everything in two stores, which may be of different kinds: failover to the secondary if
+    the primary is down.
 
-    `primary` and `secondary` are URLs or checkpointers; those are closed with this one. `replication_mode="sync"` acknowledges
-    what both stores have, `"async"` what the primary has; in both, what one of them acknowledged alone reaches the other one
-    later. With `encryption`, both stores and their journals are sealed; a checkpointer with an encryption of its own keeps
-    that. The other settings: docs/replication.md. Takes the options of `BaseCheckpointer` too.
+    `primary` and `secondary` are URLs or checkpointers, which are closed with this one.
+    `replication_mode="sync"` acknowledges a write when both stores have it, `"async"` when the
+    primary has it; in both modes, a write that only one store has reaches the other one later. With
+    `encryption`, both stores and their journals are encrypted; a checkpointer with its own
+    encryption keeps that. For the other settings, see docs/replication.md. Takes the options of
+    `BaseCheckpointer` too.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class DistributedCheckpointer(BaseCheckpointer):
         **options: Any,
     ) -> None:
         self._replicated = ReplicatedStorage(
-            # Each by itself: replication has to read what it takes from one history into the other.
+            # Below replication, which must read what it merges from one store into the other.
             with_encryption(_storage_of("primary", primary), encryption),
             with_encryption(_storage_of("secondary", secondary), encryption),
             rebase=rebase,
@@ -64,30 +67,31 @@ class DistributedCheckpointer(BaseCheckpointer):
         super().__init__(self._replicated, clock=clock, **options)
 
     async def aresync(self, *, delete_extra: bool = False, progress: Progress | None = None) -> ResyncReport:
-        """Compare both stores thread by thread, and make the one that does not serve what the other is.
+        """Compare both stores thread by thread, and make the standby equal to the one that serves.
 
-        The way to begin with a secondary when the primary has threads already, and after the secondary was lost or restored
-        from a backup. Threads that only it has are reported, and deleted with `delete_extra`. Work may go on meanwhile.
+        Use it to add a secondary to a primary that has threads, and after the secondary was lost or
+        restored from a backup. Threads that only the standby has are reported, and deleted with
+        `delete_extra`. The stores stay in use meanwhile.
         """
-        return await self._try(lambda: self._replicated.resync(delete_extra=delete_extra, progress=progress))
+        return await self._engine.retry(lambda: self._replicated.resync(delete_extra=delete_extra, progress=progress))
 
     resync = blocking(aresync)
 
 
 def _storage_of(name: str, given: BaseCheckpointer | str) -> Storage:
-    """The storage of `given`. Raises ConfigError for settings that have no effect there, or no good one."""
+    """The storage of `given`. Raises ConfigError for settings that don't work in a pair."""
     if isinstance(given, str):
         if wrong := [option for option in split_query(given)[1] if option in CHECKPOINTER_OPTIONS]:
-            raise ConfigError(f"{wrong[0]!r} is a setting of the pair: take it out of the URL of the {name}")
+            raise ConfigError(f"{wrong[0]!r} is an option of the pair: remove it from the URL of the {name}")
         given = connect(given, encryption=None)
     elif not isinstance(given, BaseCheckpointer):
         raise ConfigError(f"{name} must be a URL or a checkpointer, not {type(given).__name__}")
-    if given._background is not None or given._auto_cleanup is not None:
-        raise ConfigError(f"the {name} saves or cleans up in the background: that is for the pair to do, so ask it to")
+    if given._engine.background is not None or given._auto_cleanup is not None:
+        raise ConfigError(f"the {name} saves or cleans up in the background: set that option on the pair instead")
     if _is_cached(given.storage):
-        # A store that was behind is written anew, with other values under the same numbers, which other processes' caches
-        # can't know.
-        raise ConfigError(f"the {name} has a cache, which the stores of a pair can't have: take it away")
+        # A store that was behind is rewritten, with other values under the same numbers. Caches of
+        # other processes would not notice.
+        raise ConfigError(f"the {name} has a cache, but stores of a pair can't have one: remove it")
     return given.storage
 
 

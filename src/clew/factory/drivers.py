@@ -1,4 +1,4 @@
-"""Storages whose drivers are extras: imported when one is made, so that nobody needs those of storages they don't use."""
+"""Storages whose drivers are optional dependencies, imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options in URLs: which there are, and how they are read."""
+"""URL options and their types."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ CHECKPOINTER_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "max_background_bytes": int,
 }
 URL_OPTIONS: Final = {**STORE_OPTIONS, **CHECKPOINTER_OPTIONS}
-"""Options that may stand in a URL, and how they are read there: of the store, and of the checkpointer over it."""
+"""All options that a URL may contain, with a converter for each."""
 
 
 def split_query(url: str) -> tuple[str, dict[str, Any]]:
-    """`url` with what is the driver's (sslmode, target_session_attrs, …), and the options in it that are Clew's."""
+    """Split `url` into a URL with the driver's parameters (sslmode, target_session_attrs, …) and
+    Clew's options."""
     own: dict[str, Any] = {}
     drivers: list[tuple[str, str]] = []
     parts = urlsplit(url)
@@ -61,9 +62,9 @@ def split_query(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def own_query(url: str) -> dict[str, Any]:
-    """The options in the URL of a storage whose driver takes none."""
+    """The options in the URL of a storage whose driver takes no parameters."""
     rest, own = split_query(url)
     unknown = [name for name, _ in parse_qsl(urlsplit(rest).query, keep_blank_values=True)]
     if unknown:
-        raise ConfigError(f"{unknown[0]!r} can't stand in a URL; those that can are {', '.join(URL_OPTIONS)}")
+        raise ConfigError(f"unknown option {unknown[0]!r} in the URL; it takes {', '.join(URL_OPTIONS)}")
     return own

@@ -1,4 +1,4 @@
-"""`connect`: what a URL means."""
+"""`connect`: from a URL to a checkpointer."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from urllib.parse import unquote, urlsplit
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, shown
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
-from clew.factory.encrypting import encryption_of_environment
+from clew.factory.encryption import encryption_of_environment
 from clew.factory.options import own_query, split_query
 
 DEFAULT_URL: Final = "sqlite:///clew.db"
 
 
 def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
-    """A checkpointer for `url`: `memory://`, `sqlite:///path.db`, `postgresql://…`, `redis://…` or `rediss://…`.
+    """Return a checkpointer for `url`: `memory://`, `sqlite:///path.db`, `postgresql://…`,
+    `redis://…` or `rediss://…`.
 
-    Without one: `$CLEW_URL`, else `sqlite:///clew.db`. Options are those of the checkpointer's class; those that are text or
-    numbers may also stand in the URL (`sqlite:///agent.db?synchronous=NORMAL`). With `secondary=`, another URL, everything is
-    kept in both stores, and the options are those of `DistributedCheckpointer`. Without `encryption`, the keys are those in
-    `$CLEW_ENCRYPTION_KEYS`, if it is set; `encryption=None` means that there are none.
+    The default is `$CLEW_URL`, or else `sqlite:///clew.db`. Options are those of the checkpointer's
+    class; text and numbers may also be given in the URL (`sqlite:///agent.db?synchronous=NORMAL`).
+    With `secondary=`, another URL, everything is kept in both stores, and the options are those of
+    `DistributedCheckpointer`. `encryption` defaults to the keys in `$CLEW_ENCRYPTION_KEYS`, if it
+    is set; `encryption=None` means no encryption.
     """
     if "encryption" not in options:
         options["encryption"] = encryption_of_environment()
     url = url or os.environ.get("CLEW_URL") or DEFAULT_URL
     if options.get("secondary") is not None:
-        # It takes URLs itself, and so comes after this module.
+        # Imported late: that module imports this one.
         from clew.factory.distributed import DistributedCheckpointer
 
         try:
@@ -41,12 +43,14 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
     scheme, separator, _ = url.partition("://")
     if not separator:
         if "=" in url:
-            # libpq's way to write it may have a password in it.
-            raise ConfigError("this is not a URL; of 'host=db dbname=app user=agent' make postgresql://agent@db/app")
+            # Not shown, because a libpq connection string may contain a password.
+            raise ConfigError(
+                "this is not a URL; instead of 'host=db dbname=app user=agent', write postgresql://agent@db/app"
+            )
         raise ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{url[:60]}")
     opener = _SCHEMES.get(scheme.lower())
     if opener is None:
-        raise ConfigError(f"no storage is called {shown(scheme)}; there are {', '.join(sorted(_SCHEMES))}")
+        raise ConfigError(f"unknown URL scheme {shown(scheme)}; use one of {', '.join(sorted(_SCHEMES))}")
     try:
         urlsplit(url)
     except ValueError as error:
@@ -58,7 +62,7 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
 
 
 def _public(url: str) -> str:
-    """What may be shown of `url`: not who logs in, nor with what."""
+    """`url` without credentials and parameters, for messages."""
     scheme, _, rest = url.partition("?")[0].partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
@@ -68,13 +72,13 @@ def _memory(url: str, options: dict[str, Any]) -> BaseCheckpointer:
 
 
 def _sqlite(url: str, options: dict[str, Any]) -> BaseCheckpointer:
-    # sqlite:///relative.db and sqlite:////absolute.db, as SQLAlchemy writes them.
+    # sqlite:///relative.db and sqlite:////absolute.db, as in SQLAlchemy.
     parts = urlsplit(url)
     if "#" in url:
-        raise ConfigError(f"{_public(url)!r} has a '#', which would end the name of the file: write %23")
+        raise ConfigError(f"{_public(url)!r} has a '#', which would end the file name: write %23")
     path = unquote(parts.path[1:])
     if "\0" in path:
-        raise ConfigError(f"{shown(url)} has a NUL character (%00) in the name of the file")
+        raise ConfigError(f"{shown(url)} has a NUL character (%00) in the file name")
     if parts.netloc or not path or path == ":memory:":
         raise ConfigError(
             f"{_public(url)!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db; for memory, memory://"

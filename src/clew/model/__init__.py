@@ -1,1 +1,1 @@
-"""What Clew talks about: frozen data, no I/O. `clew` re-exports what users need."""
+"""The data model: frozen data, no I/O. `clew` re-exports what users need."""

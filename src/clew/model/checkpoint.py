@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from clew.model.plain import Plain
+from clew.model.dict_record import DictRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointMetadata(Plain):
-    """Which checkpoint this is, where it came from and what its writer said of it.
+class CheckpointMetadata(DictRecord):
+    """The identity of a checkpoint, its origin, and its writer's metadata.
 
-    `sequence` is the thread's own count: a greater one is newer, whatever the clocks said.
+    `sequence` is the thread's own counter: a greater number is newer, whatever the clocks said.
     """
 
     checkpoint_id: str
@@ -45,7 +45,7 @@ class CheckpointMetadata(Plain):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if "session_id" in data and "thread_id" not in data:
             data = {"thread_id" if name == "session_id" else name: value for name, value in data.items()}
-        # Zero-argument super() does not work in a class that @dataclass(slots=True) made anew.
+        # Zero-argument super() does not work here: @dataclass(slots=True) creates a new class.
         return super(CheckpointMetadata, cls).from_dict(data)
 
 
@@ -57,17 +57,18 @@ class CheckpointInfo(CheckpointMetadata):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(Plain):
+class Checkpoint(DictRecord):
     """The state of a thread at one moment. The state is the caller's own copy.
 
-    `version` names the stored state: another one under the same id has another (`None`: it is not known, or not stored yet).
+    `version` identifies the stored state; another state under the same id has another version. It is
+    `None` if it is unknown or the state is not stored yet.
     """
 
     metadata: CheckpointMetadata
     state: Any
     version: str | None = field(default=None, compare=False)
 
-    _nested: ClassVar[Mapping[str, type[Plain]]] = {"metadata": CheckpointMetadata}
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"metadata": CheckpointMetadata}
 
     @property
     def checkpoint_id(self) -> str:

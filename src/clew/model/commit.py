@@ -1,4 +1,4 @@
-"""The one unit of writing: everything that becomes durable together in one thread."""
+"""Commits: the only unit of writing, and its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ OnConflict = Literal["branch", "reject"]
 class TheHead(enum.Enum):
     """The type of `HEAD`."""
 
-    HEAD = "the head at commit time"
+    # An int, because msgspec can't decode a union of a string and an enum of strings.
+    HEAD = 1
 
     def __repr__(self) -> str:
         return "HEAD"
@@ -26,12 +27,12 @@ class TheHead(enum.Enum):
 HEAD: Final = TheHead.HEAD
 
 
-class NewCheckpoint(Struct, frozen=True, kw_only=True):
-    """A checkpoint to add, or to put in the place of the one with the same id.
+class NewCheckpoint(Struct, frozen=True, kw_only=True, array_like=True):
+    """A checkpoint to add. It replaces the one with the same id, if there is one.
 
-    `parent` is the id of the one it was made from, `None` for a beginning, or `HEAD` for whatever is the head when
-    the commit is applied. If the head of the namespace is another one than `parent`, `on_conflict` decides. A parent that is
-    not there is accepted only with a basis: without one, it may be from a thread that was deleted.
+    `parent` is the id of the checkpoint it was made from, `None` for a first one, or `HEAD` for the head
+    at commit time. If the namespace's head is not `parent`, `on_conflict` decides. A parent that does not
+    exist is accepted only with a basis: without one, it may belong to a thread that was deleted.
     """
 
     checkpoint_id: str
@@ -47,8 +48,8 @@ class NewCheckpoint(Struct, frozen=True, kw_only=True):
     covers: tuple[Range, ...]
 
 
-class ThreadFields(Struct, frozen=True, kw_only=True):
-    """The describing fields of a thread, replaced as a whole. `user_id` moves the thread to another owner (`ANY_USER` may)."""
+class ThreadFields(Struct, frozen=True, kw_only=True, array_like=True):
+    """The describing fields of a thread, replaced as a whole. `user_id` is the owner."""
 
     text: str
     data: bytes
@@ -56,10 +57,10 @@ class ThreadFields(Struct, frozen=True, kw_only=True):
     user_id: str | None
 
 
-class ForkSource(Struct, frozen=True, kw_only=True):
-    """Where a new thread starts: one checkpoint of another, with its attachments and the messages up to it.
+class ForkSource(Struct, frozen=True, kw_only=True, array_like=True):
+    """The start of a fork: another thread's checkpoint, its attachments and the messages up to it.
 
-    The copy gets `as_checkpoint_id`, no parent, and shares or copies the values inside the storage.
+    The copy has the id `as_checkpoint_id` and no parent. The storage shares or copies the values.
     """
 
     thread_id: str
@@ -68,12 +69,13 @@ class ForkSource(Struct, frozen=True, kw_only=True):
     as_checkpoint_id: str
 
 
-class Removal(Struct, frozen=True, kw_only=True):
-    """What a commit takes away. Taking away what is not there is not an error.
+class Removal(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of a commit that removes records. Missing records are ignored.
 
-    `thread` means everything; `state` all checkpoints with their attachments and values; `checkpoints` are
-    (namespace, id) pairs; `values` are ranges that no remaining checkpoint needs, and `as_of` is the thread's sequence number
-    for which that was found out: if it has moved since, a new checkpoint may need them, and nothing is taken away.
+    `thread` removes everything; `state` all checkpoints with their attachments and values; `checkpoints`
+    are (namespace, id) pairs. `values` are ranges that no remaining checkpoint needs. `as_of` is the
+    thread's sequence number for which that was determined: if it has changed, a new checkpoint may need
+    them, and the commit is refused.
     """
 
     thread: bool = False
@@ -84,10 +86,10 @@ class Removal(Struct, frozen=True, kw_only=True):
     as_of: int | None = None
 
 
-class Begin(Struct, frozen=True, kw_only=True):
-    """What a thread is known by, if the commit creates it: instead of what the store would draw.
+class Begin(Struct, frozen=True, kw_only=True, array_like=True):
+    """Incarnation and epoch of the thread that the commit creates, instead of the store's own.
 
-    `incarnation` is at most 20 bytes long, as `clew.ids.new_id` makes them.
+    `incarnation` has at most 20 bytes, like the ids of `clew.ids.new_id`.
     """
 
     incarnation: str
@@ -95,20 +97,23 @@ class Begin(Struct, frozen=True, kw_only=True):
 
 
 class After(Struct, frozen=True):
-    """The thread's last commit must be this one of a chain; `None`: the thread has none, or is not there."""
+    """The required end of the thread's chain. `None`: it has no chain, or does not exist."""
 
     commit_id: str | None
 
 
-class Commit(Struct, frozen=True, kw_only=True):
-    """Everything that becomes durable together in one thread. Applied atomically; applied twice, it is a no-op.
+class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes to one thread that become durable together. Applied atomically and idempotently.
 
-    A storage goes through it in this order: owner, receipt (has this `commit_id` been applied?), `basis`, `after`, `fence`,
-    then `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages`, `thread`.
-    `clew.storage.rules` says what may forbid it. `begin`, `after`, `journal` and `receipts` (ids of commits that count as
-    applied from now on) are for copies of a store in another.
+    A storage checks the owner, the receipt (has this `commit_id` been applied?), `basis`, `after` and
+    `fence`, then applies `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages` and
+    `thread`, in this order. `clew.storage.rules` has the rules that may refuse it. `begin`, `after`,
+    `journal` and `receipts` (ids of commits that count as applied from now on) are for replication.
 
-    Not everything goes together: a fork brings nothing else but a description, and a merge of rows only goes with a removal.
+    Some parts exclude each other: a fork takes only a description, and a merge of rows only a removal.
+
+    Journals store commits as msgpack of these structs: a change to their fields needs a new version number in
+    `clew.storage.replicated.journal_format`.
     """
 
     commit_id: str
@@ -133,9 +138,9 @@ class Commit(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.fork is not None or self.merge:
-            self._check_alone()
+            self._check_combination()
 
-    def _check_alone(self) -> None:
+    def _check_combination(self) -> None:
         others: dict[str, object] = {
             "values": self.values,
             "checkpoint": self.checkpoint,
@@ -153,9 +158,9 @@ class Commit(Struct, frozen=True, kw_only=True):
 
 
 class Applied(Struct, frozen=True, kw_only=True):
-    """What came of a commit. `basis` is the thread's after it (`None` if the thread does not exist then).
+    """The outcome of an applied commit. `basis` is the thread's new one (`None` if it was deleted).
 
-    `parent_id` and `sequence` are the new checkpoint's; `repeated` says that the commit had been applied before.
+    `parent_id` and `sequence` are the new checkpoint's. `repeated`: the commit had been applied before.
     """
 
     basis: Basis | None

@@ -1,4 +1,4 @@
-"""The config that every call takes, and what it means once read."""
+"""The config that every call takes, and the `Address` it is read into."""
 
 from __future__ import annotations
 
@@ -14,25 +14,32 @@ from clew.errors import ConfigError, shown
 class AnyUser(enum.Enum):
     """The type of `ANY_USER`."""
 
-    ANY_USER = "any user"
+    # An int, because msgspec can't decode a union of a string and an enum of strings.
+    ANY_USER = 1
 
     def __repr__(self) -> str:
         return "clew.ANY_USER"
 
 
 ANY_USER: Final = AnyUser.ANY_USER
-"""Acts for everybody: for tools and maintenance, never for a request of a user."""
+"""Acts for all users: for tools and maintenance, never for a user's request."""
 
+RESERVED_USER: Final = "\0"
+"""An id that no user may have: Clew owns unfinished copies with it (see `storage.protocol`)."""
 _USER_BITS: Final = 128
-"""How many bits a user id that is a number may have: those of a UUID."""
+"""How many bits a numeric user id may have: as many as a UUID."""
 
 User = str | None | AnyUser
 Config = Mapping[str, Any]
-"""`{"thread_id": …, "user_id": …, "run_id": …, "checkpoint_id": …, "checkpoint_ns": …}`; only the first is required."""
+"""`{"thread_id": …, "user_id": …, "run_id": …, "checkpoint_id": …, "checkpoint_ns": …}`; only the
+first is required."""
+
+
+_KEYS: Final = frozenset({"thread_id", "session_id", "user_id", "run_id", "checkpoint_id", "checkpoint_ns"})
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """A config, read and checked."""
+    """A config that was read and validated."""
 
     thread_id: str
     user: User
@@ -42,7 +49,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 def read_config(config: Config | str) -> Address:
-    """The address that `config` names. Raises ConfigError if it names no thread or holds a wrong type."""
+    """Return the address in `config`. Raises ConfigError if it is missing or invalid."""
     if isinstance(config, str):
         return Address(thread_id=_text("thread_id", config), user=None, run_id=None, checkpoint_id=None, namespace="")
     if not isinstance(config, Mapping):
@@ -63,23 +70,43 @@ def read_config(config: Config | str) -> Address:
 
 
 def read_user(config: Config | str) -> User:
-    """Whose threads `config` speaks of. A number stands for its digits."""
+    """Return the user that `config` names. A number becomes its digits."""
     if isinstance(config, str):
         return None
     if not isinstance(config, Mapping):
         raise ConfigError(f"config must be a mapping; got {type(config).__name__}")
+    if not (config.keys() if type(config) is dict else set(config)) <= _KEYS:
+        _check_keys(config)
     return user_of(config.get("user_id"))
 
 
+def _check_keys(config: Config) -> None:
+    """Refuse unknown keys: a misspelled `user_id` would make a thread that everybody can read.
+
+    Frameworks may keep keys of their own in a config, which begin with an underscore.
+    """
+    from difflib import get_close_matches  # Slow to import, and only needed here.
+
+    for key in config:
+        if key in _KEYS or (isinstance(key, str) and key.startswith("_")):
+            continue
+        near = get_close_matches(key, _KEYS, n=1, cutoff=0.75) if isinstance(key, str) else []
+        meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(sorted(map(repr, _KEYS)))}"
+        raise ConfigError(f"config has an unknown key {shown(key)}; {meant}")
+
+
 def user_of(user_id: object) -> User:
-    """The user that `user_id` names: text, a number (its digits), `None` or `ANY_USER`."""
+    """Return the user for `user_id`: text, a number (its digits), `None` or `ANY_USER`."""
     if user_id is None or isinstance(user_id, AnyUser):
         return user_id
     if isinstance(user_id, int) and not isinstance(user_id, bool):
         if user_id.bit_length() > _USER_BITS:
             raise ConfigError(f"config['user_id'] must have at most {_USER_BITS} bits: {shown(user_id)}")
         return str(user_id)
-    return _text("user_id", user_id)
+    user = _text("user_id", user_id)
+    if user == RESERVED_USER:
+        raise ConfigError("config['user_id'] is a NUL character, which is reserved: use another id")
+    return user
 
 
 def _optional_text(name: str, value: object) -> str | None:
@@ -91,15 +118,19 @@ def _text(name: str, value: object) -> str:
 
 
 def checked_text(name: str, value: object) -> str:
-    """`value` if it can be an id: text that is not empty and that every storage can write. `name` is for the error."""
+    """Return `value` if it is a valid id: text that is not empty and that every storage can write.
+
+    Raises ConfigError with `name` if it is not.
+    """
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be text, not {type(value).__name__}: {shown(value)}")
-    if not value:
+    # A str subclass (an enum member, say) would be a different key in some drivers.
+    text = value if type(value) is str else str.__str__(value)
+    if not text:
         raise ConfigError(f"{name} is empty")
-    if not value.isascii():
+    if not text.isascii():
         try:
-            value.encode()
+            text.encode()
         except UnicodeEncodeError as error:
             raise ConfigError(f"{name} is not valid Unicode: {error.reason}") from error
-    # A str subclass (an enum member, say) would be a different key in some drivers.
-    return value if type(value) is str else str.__str__(value)
+    return text

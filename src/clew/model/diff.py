@@ -1,4 +1,4 @@
-"""What changed between two states, as data that prints well."""
+"""Differences between two states, as data that prints well."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _STYLES: Mapping[Kind, str] = {"added": "green", "removed": "red", "changed": "y
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference. `path` leads to it: keys, field names and list indexes, from the state's root.
+    """One difference. `path` has the keys, field names and list indexes that lead to it.
 
-    Neighbouring elements added to a list or removed from it are one change: `path` ends with the index of the first,
-    `count` says how many they are, and `after` (or `before`) is a list of them. Members of a set likewise:
-    `path` leads to the set and `after` (or `before`) is a set of them. Otherwise `count` is `None`.
+    Adjacent elements that were added to a list or removed from it are one change: `path` ends with the
+    index of the first, `count` is their number, and `after` (or `before`) is a list of them. For members
+    of a set, `path` leads to the set, and `after` (or `before`) is a set of them. Otherwise `count` is
+    `None`.
 
-    Indexes of what was removed are those of the older list, all others those of the newer one.
+    Indexes of removed elements are those of the older list, all others those of the newer one.
     """
 
     path: tuple[Any, ...]
@@ -35,7 +36,7 @@ class Change:
 
     @property
     def place(self) -> str:
-        """The path as one would write it: `plan.steps[3]`, `messages[12..13]`, `files['a.txt']`."""
+        """The path as text: `plan.steps[3]`, `messages[12..13]`, `files['a.txt']`."""
         if self.count is None or self.count == 1 or not isinstance(self._values, list):
             return _spelled(self.path)
         *above, first = self.path
@@ -55,7 +56,7 @@ class Change:
         return f"{self.place}{noun} {self.kind}: {_cut(_joined(_in_order(self._values)), _WIDTH)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict; the values in it are the states' own."""
+        """The fields as a dict. Its values are the states' own objects, not copies."""
         return {
             "path": list(self.path),
             "kind": self.kind,
@@ -72,7 +73,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """All differences between two states, in the order of the state. Empty, and so false, if they are the same.
+    """All differences between two states, in the state's order. False if they are equal.
 
     Types count: `1`, `1.0` and `True` differ, and so do a list and a tuple. The order of a dict's keys does not.
     """
@@ -92,7 +93,7 @@ class Diff:
         return "\n".join(map(str, self.changes)) or "no changes"
 
     def __rich__(self) -> Text:
-        # Only rich calls this, so it is there.
+        # Only rich calls this, so it is installed.
         from rich.text import Text
 
         lines = [Text(str(change), style=_STYLES[change.kind]) for change in self.changes]
@@ -109,12 +110,12 @@ class Diff:
 
 
 def shortened(value: Any, width: int = _WIDTH) -> str:
-    """`repr(value)` in at most `width` characters and one line, at a cost that does not grow with the value."""
+    """`repr(value)` in one line of at most `width` characters. Cheap even for large values."""
     return _cut(_pieces(value), width)
 
 
 def safe_repr(value: Any) -> str:
-    """`repr(value)`, or the name of the type if it has none."""
+    """`repr(value)`, or the name of the type if `repr` fails."""
     try:
         return repr(value)
     except Exception:  # a foreign __repr__ may raise anything, and an integer may have too many digits
@@ -132,7 +133,7 @@ def _spelled(path: Iterable[Any]) -> str:
 
 
 def _shown_apart(before: Any, after: Any) -> tuple[str, str]:
-    """Both values, shortened. Of long texts that begin alike, the part where they differ."""
+    """Both values, shortened. Long texts are cut to where they begin to differ."""
     if type(before) is str and type(after) is str and max(len(before), len(after)) > _WIDTH - 2:
         start = _shared_length(before, after) - _WIDTH // 3
         if start > 0:
@@ -141,7 +142,7 @@ def _shown_apart(before: Any, after: Any) -> tuple[str, str]:
 
 
 def _shared_length(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -162,7 +163,7 @@ def _cut(pieces: Iterator[str], width: int) -> str:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The parts of `repr(value)` one by one, so that whoever needs only the beginning can stop."""
+    """Yield the parts of `repr(value)`, so that a caller that needs only the beginning can stop."""
     kind = type(value)
     if kind is str or kind is bytes:
         yield repr(value[: 2 * _WIDTH])
@@ -198,5 +199,5 @@ def _joined(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _in_order(values: Any) -> Iterable[Any]:
-    # A set prints the same each time, as far as it is seen.
+    # Sorted, so that a set prints the same each time. Only the beginning is ever shown.
     return sorted(islice(values, 1000), key=safe_repr) if isinstance(values, set | frozenset) else values

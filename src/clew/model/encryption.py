@@ -1,4 +1,4 @@
-"""The keys of an encrypted store."""
+"""Encryption keys of a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from clew.errors import ConfigError, shown
+from clew.errors import ConfigError, EncryptionError, shown
 
 KEY_SIZE: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
@@ -18,10 +18,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Encryption:
-    """Keys by id: what is written is sealed with `current` (without it, the first), what is read may be sealed with any.
+    """Keys by id. Records are written with `current` (by default the first) and read with any key.
 
-    A key is 32 bytes, or text in base64 as `new_key` makes it. `plain` says what becomes of records that are not encrypted:
-    `"refuse"` them, or `"read"` them, for a store that is being encrypted in place. No key is ever shown.
+    A key is 32 bytes, or base64 text like that of `new_key`. `plain` decides about records that are not
+    encrypted: `"refuse"` them, or `"read"` them, for a store that is being encrypted in place. Keys are
+    never shown.
     """
 
     keys: Mapping[str, bytes | str]
@@ -36,7 +37,7 @@ class Encryption:
         if self.current is None:
             object.__setattr__(self, "current", next(iter(read)))
         elif self.current not in read:
-            raise ConfigError(f"current={shown(self.current)} is none of the keys {', '.join(read)}")
+            raise ConfigError(f"current={shown(self.current)} is not one of the keys {', '.join(read)}")
         if self.plain not in ("refuse", "read"):
             raise ConfigError(f'plain must be "refuse" or "read", not {shown(self.plain)}')
 
@@ -45,22 +46,46 @@ class Encryption:
 
     @staticmethod
     def new_key() -> str:
-        """A key drawn at random, as text in base64."""
+        """Return a new random key as base64 text."""
         return base64.b64encode(secrets.token_bytes(KEY_SIZE)).decode()
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The keys in `id:key,id:key`, as `CLEW_ENCRYPTION_KEYS` has them; the first is the current one."""
+        """Read keys from `id:key,id:key` (`CLEW_ENCRYPTION_KEYS`). The first is current."""
         keys: dict[str, bytes | str] = {}
         for part in text.split(","):
             name, separator, key = part.strip().partition(":")
             if not separator or name in keys:
-                # Nothing of the text is shown: part of it is a key.
+                # The error does not quote the text, because part of it is a key.
                 raise ConfigError(
                     "encryption keys are written as id:key,id:key with each id once; `clew key` makes one"
                 )
             keys[name] = key.strip()
         return cls(keys=keys)
+
+
+def no_key() -> EncryptionError:
+    """The error for a process without keys that opens an encrypted store or record."""
+    return EncryptionError(
+        "the store is encrypted: open it with encryption=clew.Encryption(keys=…), or with its keys in "
+        "CLEW_ENCRYPTION_KEYS"
+    )
+
+
+def missing_key(what: str, *names: str) -> EncryptionError:
+    """The error for `what`, which is encrypted with keys of these ids, none of which was given."""
+    needed = ", ".join(map(ascii, names))
+    return EncryptionError(
+        f"{what} is encrypted with key {needed}, which was not given; add it to the keys in encryption=", keys=names
+    )
+
+
+def wrong_key(what: str, name: str) -> EncryptionError:
+    """The error for `what`, which is encrypted with another key of this id."""
+    return EncryptionError(
+        f"key {name!a} is not the key that {what} is encrypted with under this id; give the right one in encryption=",
+        keys=(name,),
+    )
 
 
 def _checked_name(name: object) -> str:

@@ -1,4 +1,4 @@
-"""Messages: the conversation record, searchable on its own."""
+"""Messages: the conversation record, which can be searched without loading states."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ from typing import Any, ClassVar, Final
 
 from clew.clock import SYSTEM_CLOCK
 from clew.ids import new_id
-from clew.model.plain import Plain
+from clew.model.dict_record import DictRecord
+
+DAMAGED_ROLE: Final = "damaged"
+"""The role of a listed message whose record can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message(Plain):
-    """One entry of a conversation. `content` is text or a list of blocks (`{"type": "text", "text": …}`)."""
+class Message(DictRecord):
+    """A message. `content` is text or a list of blocks (`{"type": "text", "text": …}`).
+
+    A message that a provider or framework wrote is kept whole in `raw`, and `format` names its format
+    ("openai", "openai-responses", "anthropic", "gemini", "langchain", "pydantic-ai"). The other fields are
+    derived from it: `tool_results` are mappings with `tool_call_id`, `name`, `content` and `is_error`;
+    `usage` has `input_tokens` and `output_tokens`.
+    """
 
     message_id: str = field(default_factory=new_id)
     role: str
@@ -24,9 +33,13 @@ class Message(Plain):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     created_at: datetime = field(default_factory=SYSTEM_CLOCK.now)
     run_id: str | None = None
+    tool_results: tuple[Any, ...] = ()
+    usage: Mapping[str, int] | None = None
+    raw: Mapping[str, Any] | None = None
+    format: str | None = None
 
     _times: ClassVar[frozenset[str]] = frozenset({"created_at"})
-    _tuples: ClassVar[frozenset[str]] = frozenset({"tool_calls"})
+    _tuples: ClassVar[frozenset[str]] = frozenset({"tool_calls", "tool_results"})
 
     def text(self) -> str:
         """The plain text of the content."""
@@ -35,10 +48,13 @@ class Message(Plain):
         return "\n".join(text for block in self.content if (text := _block_text(block)))
 
     def search_text(self) -> str:
-        """What a search looks at: the text, and which tools were called with what."""
-        if not self.tool_calls:
-            return self.text()
-        return "\n".join([self.text(), *_called(self.tool_calls)])
+        """The text to search: the message's text, its tool calls' names and arguments, and tools' results."""
+        text = self.text()
+        if not self.tool_calls and not self.tool_results:
+            return text
+        results = [result["content"] for result in self.tool_results if isinstance(result.get("content"), str)]
+        # A chat message of a tool has its result as its text.
+        return "\n".join([text, *_called(self.tool_calls), *(result for result in results if result != text)])
 
 
 def _block_text(block: Any) -> str:
@@ -52,11 +68,11 @@ def _block_text(block: Any) -> str:
 
 
 _UNSAID: Final = frozenset({"id", "type", "index"})
-"""What a call of a tool has beside its name and its arguments."""
+"""Keys of a tool call that are not part of its name or arguments."""
 
 
 def _called(value: Any) -> Iterator[str]:
-    """The texts and numbers of calls, at any depth."""
+    """Yield the texts and numbers of tool calls, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -71,9 +87,9 @@ def _called(value: Any) -> Iterator[str]:
 
 
 def folded(text: str) -> str:
-    """`text` in the form that searches compare, so that case and composition of accents don't matter.
+    """`text` as searches compare it: independent of case and of the composition of accents.
 
-    Every storage stores and searches this form by plain substring: that is what makes them all agree.
+    Every storage stores this form and searches it for a substring, so all of them find the same.
     """
     if text.isascii():
         return text.lower()

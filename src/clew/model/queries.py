@@ -1,4 +1,4 @@
-"""What storages are asked, and what they answer."""
+"""Queries to storages, and their answers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,29 @@ from typing import Literal
 from msgspec import Struct
 
 from clew.model.config import User
-from clew.model.plain import Plain
-from clew.model.records import Basis, CheckpointRecord, JournalEntry, Range, ValueRow
+from clew.model.dict_record import DictRecord
+from clew.model.records import (
+    AttachmentRecord,
+    Basis,
+    CheckpointRecord,
+    JournalEntry,
+    MessageRecord,
+    Range,
+    ThreadRecord,
+    ValueRow,
+)
 
 Detail = Literal["info", "body", "state"]
 
 
 class CheckpointQuery(Struct, frozen=True, kw_only=True):
-    """Checkpoints of a thread, newest first. `namespace=None` means all of them.
+    """Checkpoints of a thread, newest first. `namespace=None` means all namespaces.
 
-    With `checkpoint_id`, that one only; `before` is the id of one that all results are older than (the newest one with the id,
-    if several namespaces have it), `before_sequence` a number that theirs are under: the way to page through all namespaces.
-    `detail` says how much of each to read: the fields, the `body` too, or the value rows as well that the bodies need (but
-    not those of the checkpoint `known`, which the caller has).
+    `checkpoint_id` asks for that one only. `before` is the id of a checkpoint: all results are older (than
+    the newest with that id, if several namespaces have it). `before_sequence` bounds the sequence numbers,
+    and so pages through all namespaces. `detail` says how much to read: the fields (`info`), also the
+    `body`, or also the value rows that the bodies need (`state`), except those of the checkpoint `known`,
+    which the caller has.
     """
 
     thread_id: str
@@ -37,7 +47,7 @@ class CheckpointQuery(Struct, frozen=True, kw_only=True):
 
 
 class CheckpointPage(Struct, frozen=True, kw_only=True):
-    """The checkpoints found, and the value rows that their bodies need, by number. `basis=None`: there is no such thread."""
+    """The checkpoints found, and the value rows they need. `basis=None`: no such thread."""
 
     basis: Basis | None
     checkpoints: tuple[CheckpointRecord, ...] = ()
@@ -45,7 +55,7 @@ class CheckpointPage(Struct, frozen=True, kw_only=True):
 
 
 class ValueQuery(Struct, frozen=True, kw_only=True):
-    """The value log of a thread: rows that reach past `since`, or that overlap `ranges`; `data=False` leaves out the data."""
+    """Value rows that end after `since`, or overlap `ranges`. `data=False` omits the data."""
 
     thread_id: str
     user: User
@@ -55,9 +65,12 @@ class ValueQuery(Struct, frozen=True, kw_only=True):
 
 
 class ValuePage(Struct, frozen=True, kw_only=True):
-    """Value rows by number. Values numbered under `fixed_before` are shared with a fork: they can't be merged or dropped. Those
-    under `inherited` are the source's of this fork, and don't count in its size. `sequence` is the thread's, see
-    `Removal.as_of`."""
+    """Value rows in order.
+
+    Forks share the values under `fixed_before`, which can't be merged or dropped. A fork has the values
+    under `inherited` from its source, and they don't count in its size. `sequence` is the thread's (see
+    `Removal.as_of`).
+    """
 
     basis: Basis | None
     rows: tuple[ValueRow, ...] = ()
@@ -66,8 +79,19 @@ class ValuePage(Struct, frozen=True, kw_only=True):
     sequence: int = 0
 
 
+class Content(Struct, frozen=True, kw_only=True):
+    """Everything in a thread as of one moment, oldest first."""
+
+    thread: ThreadRecord
+    basis: Basis
+    rows: tuple[ValueRow, ...]
+    checkpoints: tuple[CheckpointRecord, ...]
+    attachments: tuple[AttachmentRecord, ...]
+    messages: tuple[MessageRecord, ...]
+
+
 class AttachmentQuery(Struct, frozen=True, kw_only=True):
-    """Attachments of one checkpoint, or of all of a thread's with `checkpoint_id=None`, in the order of their keys."""
+    """Attachments of one checkpoint, or of all (`checkpoint_id=None`), ordered by key."""
 
     thread_id: str
     user: User
@@ -76,7 +100,7 @@ class AttachmentQuery(Struct, frozen=True, kw_only=True):
 
 
 class MessageQuery(Struct, frozen=True, kw_only=True):
-    """Messages of a thread in their order. `search` is folded text to find; `message_id` asks for one."""
+    """A thread's messages, in order. `search` is folded text; `message_id` asks for one."""
 
     thread_id: str
     user: User
@@ -87,8 +111,10 @@ class MessageQuery(Struct, frozen=True, kw_only=True):
 
 
 class ThreadQuery(Struct, frozen=True, kw_only=True):
-    """Threads of a user, the newest activity first. `thread_id` asks for one; `search` is folded text to find in the thread's
-    `text` or in its folded id."""
+    """Threads of a user, the last active first.
+
+    `thread_id` asks for one thread. `search` is folded text to find in a thread's `text` or folded id.
+    """
 
     user: User
     thread_id: str | None = None
@@ -98,9 +124,10 @@ class ThreadQuery(Struct, frozen=True, kw_only=True):
 
 
 class JournalQuery(Struct, frozen=True, kw_only=True):
-    """The oldest entries of the journal, of one thread or of all but those in `without`.
+    """The oldest journal entries, of one thread or of all threads except those in `without`.
 
-    `receipts` asks for the receipts of `thread_id` too."""
+    `receipts` also asks for the receipts of `thread_id`.
+    """
 
     thread_id: str | None = None
     without: frozenset[str] = frozenset()
@@ -109,10 +136,11 @@ class JournalQuery(Struct, frozen=True, kw_only=True):
 
 
 class JournalPage(Struct, frozen=True, kw_only=True):
-    """Entries, and how many the whole journal has, whatever was asked for.
+    """Journal entries, and the number of entries in the whole journal.
 
-    `receipts` are the ids of the thread's commits that the store recognises, oldest first; those whose checkpoint of the
-    same id is there may be missing."""
+    `receipts` are the ids of the thread's commits that the store recognises, oldest first. Commits whose
+    checkpoint has the same id and exists may be missing.
+    """
 
     entries: tuple[JournalEntry, ...] = ()
     count: int = 0
@@ -120,7 +148,7 @@ class JournalPage(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals(Plain):
+class Totals(DictRecord):
     """Counts over some set of threads."""
 
     messages: int = 0
@@ -130,9 +158,9 @@ class Totals(Plain):
 
 
 class StorageStats(Struct, frozen=True, kw_only=True):
-    """What a storage holds for one user, or for all: totals by thread and by UTC day (`2026-01-31`).
+    """Totals of a storage for one user, or for all: by thread and by UTC day (`2026-01-31`).
 
-    `stored_bytes` is what the whole store takes, where it can tell.
+    `stored_bytes` is the size of the whole store, if it is known.
     """
 
     by_thread: Mapping[str, Totals] = {}

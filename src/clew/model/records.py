@@ -1,4 +1,8 @@
-"""What storages keep: bytes that only the codec reads, beside the few fields that they index."""
+"""Stored records: bytes that only the codec reads, and the few fields that storages index.
+
+Stored fields may be damaged. A storage still returns such a record, with stand-ins, and `damage` says
+what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,15 @@ from datetime import datetime
 from msgspec import Struct
 
 Range = tuple[int, int]
-"""Value numbers `first` up to but not including `end`."""
+"""Value numbers from `first` to before `end`."""
 
 
-class Basis(Struct, frozen=True, kw_only=True):
-    """What a writer knows of a thread's value log, and so what its references rely on.
+class Basis(Struct, frozen=True, kw_only=True, array_like=True):
+    """A writer's view of a thread's value log, which its references rely on.
 
-    `incarnation` is drawn when the thread is created: another one means that the thread was deleted meanwhile.
-    `epoch` counts the times values were taken out of the log: another one means that a reference may dangle.
-    `next_value` is the number that the next value gets.
+    `incarnation` is drawn when the thread is created. If it differs, the thread was deleted meanwhile.
+    `epoch` counts removals of values from the log. If it differs, references may dangle. `next_value` is
+    the number of the next value.
     """
 
     incarnation: str
@@ -23,8 +27,8 @@ class Basis(Struct, frozen=True, kw_only=True):
     next_value: int
 
 
-class ValueRow(Struct, frozen=True, kw_only=True):
-    """`count` values of a thread, numbered from `first`. `digests` has 16 bytes for each; `data` is one frame."""
+class ValueRow(Struct, frozen=True, kw_only=True, array_like=True):
+    """`count` values, numbered from `first`. `digests` has 16 bytes each; `data` is a frame."""
 
     first: int
     count: int
@@ -37,7 +41,7 @@ class ValueRow(Struct, frozen=True, kw_only=True):
 
 
 class CheckpointRecord(Struct, frozen=True, kw_only=True):
-    """A stored checkpoint. `covers` are the ranges of values that its body needs, a few at most."""
+    """A stored checkpoint. `covers` are the few ranges of values that its body needs."""
 
     checkpoint_id: str
     namespace: str
@@ -51,22 +55,25 @@ class CheckpointRecord(Struct, frozen=True, kw_only=True):
     metadata: bytes
     body: bytes
     covers: tuple[Range, ...]
+    damage: str = ""
 
 
-class AttachmentRecord(Struct, frozen=True, kw_only=True):
-    """A keyed record that belongs to a checkpoint, ordered by `key`. The checkpoint may come after it."""
+class AttachmentRecord(Struct, frozen=True, kw_only=True, array_like=True):
+    """A keyed record that belongs to a checkpoint. It may be stored before its checkpoint."""
 
     namespace: str
     checkpoint_id: str
     key: str
     data: bytes
+    damage: str = ""
 
 
-class MessageRecord(Struct, frozen=True, kw_only=True):
+class MessageRecord(Struct, frozen=True, kw_only=True, array_like=True):
     """A stored message. `text` is folded for searching; `data` has the message itself.
 
-    `sequence` is the thread's sequence number when the message was added. Storages set it in what they return; in a commit it
-    means nothing."""
+    `sequence` is the thread's sequence number when the message was added. Storages set it in results; in
+    a commit it is ignored.
+    """
 
     message_id: str
     text: str
@@ -75,10 +82,11 @@ class MessageRecord(Struct, frozen=True, kw_only=True):
     created_at: datetime
     data: bytes
     sequence: int = 0
+    damage: str = ""
 
 
 class ThreadRecord(Struct, frozen=True, kw_only=True):
-    """A stored thread. `text` is what a search over threads looks at, folded; `data` has name, tags and metadata."""
+    """A stored thread. `text` is folded for searching; `data` has name, tags and metadata."""
 
     thread_id: str
     user_id: str | None
@@ -92,23 +100,29 @@ class ThreadRecord(Struct, frozen=True, kw_only=True):
     message_count: int
     size: int
     head: CheckpointRecord | None
+    damage: str = ""
 
 
-class LeaseRecord(Struct, frozen=True, kw_only=True):
-    """Who has a thread's turn. `token` grows with each new holder and fences off the earlier ones."""
+class TurnRecord(Struct, frozen=True, kw_only=True):
+    """The holder of a turn, and its time. `token` grows with each new holder."""
 
-    thread_id: str
     holder: str
     token: int
     since: datetime
     expires_at: datetime
 
 
-class JournalEntry(Struct, frozen=True, kw_only=True):
-    """A commit that waits to be taken to another store. `position` grows within a thread, and with time.
+class LeaseRecord(TurnRecord, frozen=True, kw_only=True):
+    """A thread's lease. The token fences off earlier holders."""
 
-    `after` is the thread's commit before it, `incarnation` that of the thread as it left it (or as it found it, if it left
-    none), `at` the commit's own time.
+    thread_id: str
+
+
+class JournalEntry(Struct, frozen=True, kw_only=True):
+    """A commit to be shipped to another store. `position` grows within a thread, and with time.
+
+    `after` is the thread's previous commit in the chain. `incarnation` is the thread's after the commit,
+    or before it if the commit deleted the thread. `at` is the commit's time.
     """
 
     position: int
@@ -118,3 +132,4 @@ class JournalEntry(Struct, frozen=True, kw_only=True):
     incarnation: str | None
     at: datetime
     data: bytes
+    damage: str = ""

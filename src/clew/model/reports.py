@@ -1,4 +1,4 @@
-"""What operations tell about a store and about what they did."""
+"""Reports of operations: statistics, and the results of cleanup, verification and the like."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from clew.model.plain import Plain
+from clew.model.dict_record import DictRecord
 from clew.model.queries import Totals
 
 Progress = Callable[[int, int], None]
-"""Called as `progress(done, total)` while a long operation goes on; `done == total` at its end."""
+"""Called as `progress(done, total)` during a long operation; at its end, `done == total`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStats(Plain):
-    """What the writer's memory holds in this process: bounded by `max_bytes`, the least recently used threads go first."""
+class IndexStats(DictRecord):
+    """The size of this process's thread indexes: an LRU cache bounded by `max_bytes`."""
 
     threads: int
     bytes: int
@@ -23,8 +23,8 @@ class IndexStats(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stats(Plain):
-    """What a store holds, for one user or for all. `stored_bytes` is what the whole store takes on its medium."""
+class Stats(DictRecord):
+    """Totals of a store, for one user or for all. `stored_bytes` is the size of the whole store."""
 
     total_sessions: int
     total_checkpoints: int
@@ -37,17 +37,18 @@ class Stats(Plain):
     by_day: Mapping[str, Totals]
     index: IndexStats
 
-    _nested: ClassVar[Mapping[str, type[Plain]]] = {"by_thread": Totals, "by_day": Totals, "index": IndexStats}
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"by_thread": Totals, "by_day": Totals, "index": IndexStats}
     _mappings: ClassVar[frozenset[str]] = frozenset({"by_thread", "by_day"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupReport(Plain):
-    """What a cleanup removed, or would remove (`dry_run`), of how many threads.
+class CleanupReport(DictRecord):
+    """The result of a cleanup: what it removed, or would remove (`dry_run`).
 
-    `values` are parts of states that nothing refers to any more. `bytes` is by how much the threads got smaller, as
-    `ThreadInfo.size` counts it: that of the checkpoints, their attachments and the values. `over_limit` is how many threads
-    still take more than their `max_bytes`: by their heads, milestones and messages, or by what their forks share.
+    `values` are parts of states that nothing refers to any more. `bytes` is how much smaller the threads
+    got, as `ThreadInfo.size` counts it: checkpoints, attachments and values. `over_limit` is the number of
+    threads that still exceed their `max_bytes`, because of their heads, milestones and messages, or
+    because of values that forks share.
     """
 
     threads: int = 0
@@ -63,11 +64,11 @@ class CleanupReport(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResealReport(Plain):
-    """What was sealed anew: how many threads there are, and of how many the records.
+class ResealReport(DictRecord):
+    """The result of re-encryption: the number of threads, and of those re-encrypted.
 
-    `left` are threads that still hold records which are not sealed with the current key: those that a fork shares, damaged
-    ones, and what others wrote meanwhile. If there are none, the other keys are not needed any more.
+    `left` are threads with records that are not encrypted with the current key: shared with a fork,
+    damaged, or written meanwhile. If it is empty, the other keys are not needed any more.
     """
 
     threads: int
@@ -78,8 +79,8 @@ class ResealReport(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactReport(Plain):
-    """What a compaction did: rows of values before and after, and the bytes that the threads took."""
+class CompactReport(DictRecord):
+    """The result of a compaction: value rows and bytes of the threads, before and after."""
 
     threads: int
     rows_before: int
@@ -89,9 +90,12 @@ class CompactReport(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResyncReport(Plain):
-    """What a comparison of two stores found: the threads that differed and were made the same, and those that only the store
-    has that does not serve (`extra`); `removed` says how many of these were deleted."""
+class ResyncReport(DictRecord):
+    """The result of comparing two stores.
+
+    `repaired` are threads that differed and were copied again. `extra` are threads that only the store
+    that does not serve has; `removed` is how many of them were deleted.
+    """
 
     threads: int = 0
     repaired: tuple[str, ...] = ()
@@ -102,26 +106,32 @@ class ResyncReport(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Damage(Plain):
-    """One damaged record: which checkpoint or message of which thread, and what is wrong with it."""
+class Damage(DictRecord):
+    """One damaged record: a checkpoint, message or attachment, and what is wrong with it.
+
+    For an attachment, `attachment` is its key and `checkpoint_id` its checkpoint. Without any of these
+    ids, the thread's own record is damaged.
+    """
 
     thread_id: str
     problem: str
     checkpoint_id: str | None = None
     namespace: str = ""
     message_id: str | None = None
+    attachment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyReport(Plain):
-    """What a verification read, and every damaged record that it found."""
+class VerifyReport(DictRecord):
+    """The result of a verification: what it read, and every damaged record."""
 
     threads: int = 0
     checkpoints: int = 0
     messages: int = 0
+    attachments: int = 0
     damage: tuple[Damage, ...] = field(default_factory=tuple)
 
-    _nested: ClassVar[Mapping[str, type[Plain]]] = {"damage": Damage}
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"damage": Damage}
     _tuples: ClassVar[frozenset[str]] = frozenset({"damage"})
 
     @property

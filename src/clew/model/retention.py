@@ -1,4 +1,4 @@
-"""How much of a thread's history is kept."""
+"""Retention: how much of a thread's history cleanup keeps."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from datetime import timedelta
 from typing import ClassVar
 
 from clew.errors import ConfigError, shown
-from clew.model.plain import Plain
+from clew.model.dict_record import DictRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionPolicy(Plain):
-    """Which checkpoints may go. A head is always kept; with `keep_every`, so is at least every n-th one of a namespace.
+class RetentionPolicy(DictRecord):
+    """The checkpoints that cleanup removes. Heads, messages and threads are always kept.
 
-    `max_age`: those older than this. `max_history`: all but the newest so many of each namespace. `max_bytes`: the oldest of a
-    thread, until what the thread takes (`ThreadInfo.size`, messages included) is no more than this.
-    A checkpoint goes if any of these rules lets it go. Messages and threads stay.
+    `max_age` removes checkpoints older than this. `max_history` keeps this many of the newest in each
+    namespace. `max_bytes` removes the oldest of a thread until the thread's size (`ThreadInfo.size`,
+    messages included) is at most this. A checkpoint is removed if any of these rules says so.
 
-    `keep_every` goes by sequence numbers, so that the same ones stay while a thread grows and is cleaned up again: of each
-    namespace, the first checkpoint at or after each multiple of it. The numbers count all commits of a thread: where messages,
-    attachments or other namespaces are saved in between, more than every n-th one stays, never fewer.
+    `keep_every` keeps at least every n-th checkpoint of a namespace: the first at or after each multiple
+    of n in the sequence numbers, so that repeated cleanups keep the same ones. Sequence numbers count all
+    commits of a thread. If messages, attachments or other namespaces are saved in between, more
+    checkpoints than every n-th are kept, never fewer.
     """
 
     max_age: timedelta | None = None

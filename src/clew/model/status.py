@@ -1,4 +1,4 @@
-"""How a checkpointer is doing at this moment: what `astatus` tells."""
+"""The status of a checkpointer, as `astatus` returns it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from clew.model.plain import Plain
+from clew.model.dict_record import DictRecord
 from clew.model.reports import CleanupReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStatus(Plain):
-    """What this process and its hot cache did since it was opened, and whether that answers.
+class CacheStatus(DictRecord):
+    """Counters of the hot cache in this process, and whether the cache is available.
 
-    `hits`: reads whose values all came from the cache; `misses`: others that asked it. `fills` and `writes`: rows of values
-    that reads and commits sent there; `dropped`: rows that were not sent, because too many were on their way. `evicted`:
-    threads that this process took out, because there were too many or they were not used for too long. `errors`: calls that
-    failed, and damaged entries that were met.
+    `hits`: reads whose values all came from the cache; `misses`: other reads that asked it. `fills` and
+    `writes`: value rows that reads and commits sent to it; `dropped`: rows not sent, because too many were
+    in flight. `evicted`: threads that this process evicted, because there were too many or they were
+    unused for too long. `errors`: failed calls and damaged entries.
     """
 
     hits: int = 0
@@ -33,8 +33,8 @@ class CacheStatus(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundStatus(Plain):
-    """What `durability="background"` has accepted and not yet written, and what of it failed for good."""
+class BackgroundStatus(DictRecord):
+    """Saves with `durability="background"`: not written yet, and permanently failed."""
 
     pending: int = 0
     pending_bytes: int = 0
@@ -43,10 +43,10 @@ class BackgroundStatus(Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupStatus(Plain):
-    """How the cleanup that goes on by itself is doing in this process; `done` of `total` checkpoints in the run that goes on.
+class CleanupStatus(DictRecord):
+    """Automatic cleanup in this process. `done` and `total` count the current run's checkpoints.
 
-    `skipped` counts the times at which another process had the turn.
+    `skipped` counts the runs for which another process had the turn.
     """
 
     running: bool = False
@@ -59,16 +59,16 @@ class CleanupStatus(Plain):
     last_report: CleanupReport | None = None
     last_error: str | None = None
 
-    _nested: ClassVar[Mapping[str, type[Plain]]] = {"last_report": CleanupReport}
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"last_report": CleanupReport}
     _times: ClassVar[frozenset[str]] = frozenset({"last_run", "next_run"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status(Plain):
-    """Whether the stores answer, which one serves, and how far what goes on beside is behind.
+class Status(DictRecord):
+    """The health of the stores, which one serves, and the state of background work.
 
-    Without replication, `secondary_healthy` and `replication_mode` are `None` and the primary serves. `replication_lag` is in
-    seconds. A part that the checkpointer does not have is `None`.
+    Without replication, `secondary_healthy` and `replication_mode` are `None` and the primary serves.
+    `replication_lag` is in seconds. Parts that the checkpointer does not have are `None`.
     """
 
     primary_healthy: bool
@@ -85,7 +85,7 @@ class Status(Plain):
     background: BackgroundStatus | None = None
     cleanup: CleanupStatus | None = None
 
-    _nested: ClassVar[Mapping[str, type[Plain]]] = {
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {
         "cache": CacheStatus,
         "background": BackgroundStatus,
         "cleanup": CleanupStatus,

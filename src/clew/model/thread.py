@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
 from clew.model.checkpoint import CheckpointInfo
-from clew.model.plain import Plain
+from clew.model.dict_record import DictRecord
 from clew.model.retention import RetentionPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadInfo(Plain):
-    """A conversation: its owner, its name, its tags. `head` and the counts are there when read, ignored when written.
+class ThreadInfo(DictRecord):
+    """A conversation: its owner, name and tags. `head` and counts are ignored when written.
 
-    `retention` is the thread's own policy (`aput_retention`). Described without one, a thread keeps the one that it has.
+    `retention` is the thread's own policy (`aput_retention`). Writing a thread without one keeps the
+    existing policy.
     """
 
     thread_id: str
@@ -34,6 +35,18 @@ class ThreadInfo(Plain):
     size: int = 0
     retention: RetentionPolicy | None = None
 
-    _nested: ClassVar[Mapping[str, type[Plain]]] = {"head": CheckpointInfo, "retention": RetentionPolicy}
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"head": CheckpointInfo, "retention": RetentionPolicy}
     _times: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at"})
     _tuples: ClassVar[frozenset[str]] = frozenset({"tags"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadPart:
+    """The part of a thread that `acopy_thread(…, choose=…)` copies. Checkpoints are pairs of namespace and id.
+
+    `attachments` names the checkpoints whose attachments are copied. `messages` holds message ids.
+    """
+
+    checkpoints: Collection[tuple[str, str]]
+    attachments: Collection[tuple[str, str]]
+    messages: Collection[str]

@@ -1,1 +1,1 @@
-"""Storages: they apply commits and answer queries, and know nothing of states."""
+"""Storages: they apply commits and answer queries, and do not interpret states."""

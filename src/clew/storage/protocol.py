@@ -1,50 +1,61 @@
-"""The contract of a storage: fourteen operations, and what each promises.
+"""The contract of a storage: the operations of `Storage`, and what each guarantees.
 
-Whoever writes a storage implements `Storage` and subclasses `clew.testing.StorageContract` (or `DurableStorageContract`);
-the suite is the definition, this page is its summary.
+To write a storage, implement `Storage` and subclass `clew.testing.StorageContract` (or
+`DurableStorageContract`). The suite is the definition; this page summarises it.
 
-**Commits.** `apply` takes commits of any threads and gives one outcome for each, in order: an `Applied`, or the
-`ClewError` that kept this one from being applied. Each is atomic by itself; one that fails leaves no trace and does not
-touch the others. A failure of the storage as a whole is raised instead. For one commit:
+**Commits.** `apply` takes commits of any threads and returns one outcome for each, in order: an
+`Applied`, or the `ClewError` that refused it. Each commit is atomic: a refused one changes nothing and
+does not affect the others. A failure of the whole storage is raised instead. For each commit:
 
-1. It is decided by the rules in `clew.storage.rules`, a table of what forbids a commit, in the order of the checks: owner,
-   receipt, basis, chain, numbers, fence, fork, rows, parent, new owner. The first rule that is broken gives the error.
-2. *Receipts.* A commit that the thread has a receipt of is not applied again; the outcome says `repeated`. The receipts of
-   the thread's last 256 commits are kept, and that of a commit which made a checkpoint of its own id as long as that checkpoint
-   is there. Older ones are pruned: their number is bounded, whatever is written. A commit with `receipts` makes those known
-   too, as its own. A repeated outcome does not tell what was removed.
-3. *Owner.* A new thread belongs to the commit's user (nobody, if that is `None` or `ANY_USER`).
-4. *Remove*, then everything else is added. Taking out checkpoints or all state, and naming values to take out, counts the
-   epoch up.
-5. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parent and conflict. An id that exists in
-   the namespace is replaced in its place: same sequence, same parent, no conflict; its time and that of messages which come
-   with it are the commit's.
-6. *Attachments* replace those with the same key, or with `keep_attachments` leave them as they are.
-7. *Messages* with a known id are replaced in their place; others go to the end.
+1. *Rules.* The table in `clew.storage.rules` says what refuses a commit. The rules are checked in
+   order: owner, receipt, basis, chain, numbers, fence, fork, rows, parent, new owner. The first broken
+   rule decides the error.
+2. *Receipts.* A commit that the thread has a receipt of is not applied again, and its outcome says
+   `repeated`. The store keeps the receipts of the thread's last 256 commits, and the receipt of a
+   commit that made a checkpoint with its own id for as long as that checkpoint exists. Older ones are
+   pruned, so their number is bounded. A commit's `receipts` are added to the thread's, too. A repeated
+   outcome does not say what was removed.
+3. *Owner.* A new thread belongs to the commit's user (to nobody, if that is `None` or `ANY_USER`).
+4. *Removal* comes first, then everything else is added. Removing checkpoints or all state, and naming
+   values to remove, increments the epoch.
+5. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parents and
+   conflicts. A checkpoint whose id exists in the namespace replaces that one: it keeps sequence and
+   parent, and there is no conflict. Its time, and that of messages in the commit, is the commit's.
+6. *Attachments* replace those with the same key; with `keep_attachments`, existing ones stay.
+7. *Messages* with a known id replace that message in its place; others are appended.
 8. *Thread* replaces the describing fields.
 
-A commit that only removes, or only brings receipts, does not create a thread. All times come from the commit; the order
-never does. One commit counts the thread's sequence up by one, and its epoch by at most one.
+A commit that only removes, or only brings receipts, does not create a thread. All times come from the
+commit; the order never does. A commit increments the thread's sequence by one, and its epoch by at
+most one.
 
-**Journal.** A commit with `journal` leaves that in the store's journal in the same moment, until it is trimmed: the way to take
-commits to another store, in the order of each thread. Such a commit, and one with `after`, becomes the last one in the
-thread's chain; any other commit ends the chain (what comes next is after `None`). Deleting a thread ends it too, but takes
-nothing out of the journal. A commit that is refused or repeated leaves nothing; one that finds no thread to remove from leaves
-its entry. A thread that a commit creates, by a fork too, has the incarnation and epoch that `begin` says, if it says so.
+**Journal.** A commit with `journal` atomically adds an entry to the store's journal, which stays there
+until it is trimmed. This is how commits get to another store, in each thread's order. Such a commit,
+and one with `after`, becomes the end of the thread's chain. Any other commit ends the chain: the next
+one is after `None`. Deleting a thread ends its chain, too, but removes nothing from the journal. A
+refused or repeated commit adds no entry; one that finds no thread to remove from does. A thread that a
+commit creates, also by a fork, has the incarnation and epoch of the commit's `begin`, if it has one.
 
-**Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`. Its copy of the
-checkpoint is number 1, and so are the messages that it brings: those added to the source up to the checkpoint. Shared values
-don't count for the fork's size. What a fork needs is `fixed_before` in its source, until the fork is deleted or cleared.
+**Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`.
+Its copy of the checkpoint has sequence 1, and so have its messages: those that were added to the source
+up to the checkpoint. Shared values don't count in the fork's size. Values that a fork needs are under
+`fixed_before` in its source, until the fork is deleted or cleared.
 
-**Owners.** A thread that nobody owns can be read and written by everybody who knows its id, and is listed under `None` only.
+**Owners.** Everybody who knows its id can read and write a thread without an owner. It is listed under
+`None` only.
 
-**Queries** see everything acknowledged before they began, each one unchanging view, and answer with nothing for a thread of
-another user. An unknown `before` finds nothing; with `before_sequence`, both bounds hold.
-In `stats`, the bytes of a day are bodies, metadata and messages.
+**Queries** see every commit that was acknowledged before they started. Each is answered from one
+snapshot. For another user's thread the answer is empty. An unknown `before` finds nothing; with
+`before_sequence`, both bounds apply. In `stats`, the bytes of a day are bodies, metadata and messages.
+
+**Own records.** Clew keeps records of its own in a separate space of every store, under names of the
+type `Own`. They are not threads: no thread id or user id leads to one, no list or total shows them, and
+deleting threads does not affect them.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,11 +63,12 @@ from typing import Final, Protocol
 
 from clew.errors import ClewError, ConflictError
 from clew.model.commit import Applied, Commit
-from clew.model.config import User
+from clew.model.config import RESERVED_USER, User
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -68,28 +80,42 @@ from clew.model.queries import (
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 
 LONGEST_TTL: Final = 366 * 86_400
-"""A lease ends by itself after so many seconds at most."""
+"""The longest time to live of a lease, in seconds."""
 RECEIPTS_KEPT: Final = 256
-"""How many of a thread's last commits are recognised at least if they come again."""
+"""How many of a thread's last commits are recognised, at least, if they are repeated."""
 RECEIPTS_PRUNED: Final = 64
-"""How many more there may be before they are pruned."""
+"""How many more receipts there may be before they are pruned."""
+UNFINISHED: Final = ""
+"""The owner of a thread that replication has not copied completely. No user has it, because user
+ids are not empty. Every storage accepts it as an owner."""
+COPYING: Final = RESERVED_USER
+"""The owner of an unfinished copy that a user makes. `model.config` reserves this id."""
 
 
-RESERVED: Final = "clew:replication"
-"""The thread and the user that replication keeps for itself. Every storage takes it as a user, whatever others it takes."""
+class Own(enum.Enum):
+    """Names of the records that Clew keeps for itself. No user input becomes one."""
+
+    ROLES = "roles"
+    """Which of two stores serves."""
+    SHIPPING = "shipping"
+    """Which process ships commits to the other store."""
+    CLEANUP = "cleanup"
+    """Which process cleans up."""
+    KEYS = "keys"
+    """The ids of the keys that the store is encrypted with."""
 
 
 class StaleBasisError(ConflictError):
-    """The writer's view of the value log is out of date; it refreshes and encodes again. Never reaches users."""
+    """The writer's view of the value log is outdated; it encodes again. Never reaches users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a storage is, where storages may differ.
+    """Properties in which storages may differ.
 
-    `durable`: what is acknowledged survives the process. `suspends`: its coroutines wait on an event loop, so sync
-    callers need one (a storage that doesn't suspend runs in the calling thread). `shares_forks`: a fork takes no
-    copy of the values. `journals`: it keeps a journal (a storage that makes copies of a store itself doesn't).
+    `durable`: acknowledged commits survive the process. `suspends`: its coroutines wait on an event
+    loop, so sync callers need one (otherwise they run in the calling thread). `shares_forks`: forks
+    share values instead of copying them. `journals`: it keeps a journal (a replicating storage doesn't).
     """
 
     name: str
@@ -100,53 +126,76 @@ class Capabilities:
 
 
 class Storage(Protocol):
-    """A place that keeps threads. See the module's own text for what the operations promise."""
+    """A store of threads. The module's docstring says what the operations guarantee."""
 
     @property
     def capabilities(self) -> Capabilities: ...
 
     async def setup(self) -> None:
-        """Make the store ready, creating or migrating it. Idempotent; safe in many processes at once."""
+        """Create or migrate the store. Idempotent, and safe in concurrent processes."""
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of what this storage opened. Closing twice is fine."""
+        """Finish accepted work and release the resources that this storage opened. Idempotent."""
 
     async def ping(self) -> None:
-        """Answer, or raise StorageError."""
+        """Return if the store is available. Raises StorageError if not."""
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        """Apply each commit atomically and durably; the outcomes, in order."""
+        """Apply each commit atomically and durably, and return the outcomes in order."""
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
-        """The checkpoints that `query` asks for, newest first, with as much detail as it wants."""
+        """Return the checkpoints that `query` describes, newest first."""
 
     async def values(self, query: ValueQuery) -> ValuePage:
-        """Rows of a thread's value log, in order."""
+        """Return rows of a thread's value log, in order."""
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        """Attachments, ordered by namespace, checkpoint and key."""
+        """Return attachments, ordered by namespace, checkpoint and key."""
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        """Messages of a thread, in their order."""
+        """Return messages of a thread, in order."""
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
-        """Threads of a user, the last active first."""
+        """Return threads of a user, the last active first."""
+
+    async def content(self, thread_id: str) -> Content | None:
+        """Return everything in a thread as of one moment, or `None`. Ignores the owner."""
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
-        """Take or renew the thread's lease for `holder` until `now + ttl` and return it; or return the lease of the other
-        holder that still has it. `ttl=0` gives it back (nothing, if `holder` does not have it). Each time the holder changes
-        or an expired lease is taken, the token is greater than any the store gave before. The thread need not exist, and is
-        not created; of another user's thread: PermissionDeniedError. Deleting the thread ends its lease."""
+        """Take or renew the thread's lease for `holder` until `now + ttl`, and return it.
+
+        If another holder has the lease, returns that lease unchanged. `ttl=0` releases the lease, or
+        does nothing if `holder` does not have it. When the holder changes or an expired lease is taken,
+        the new token is greater than all earlier tokens of the store. Raises PermissionDeniedError for
+        another user's thread.
+
+        The thread need not exist, and is not created. A lease belongs to the space of the thread's
+        owner; before the thread exists, to that of the owner it would have if `user` created it (nobody
+        for `ANY_USER`). Deleting the thread ends the lease in its owner's space. Changing the thread's
+        owner, or creating it for another owner, ends all its leases.
+        """
 
     async def stats(self, user: User) -> StorageStats:
-        """Totals of the user's threads, or of all with `ANY_USER`."""
+        """Return totals of the user's threads, or of all threads for `ANY_USER`."""
 
     async def journal(self, query: JournalQuery) -> JournalPage:
-        """The oldest entries of the journal: those of a thread in their order, others as nearly as the store can tell.
-        With `query.receipts`, also the thread's receipts, as a copy of the thread needs them."""
+        """Return the oldest journal entries. Between threads, the order is approximate.
+
+        With `query.receipts`, also returns the thread's receipts, for a copy of the thread.
+        """
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
-        """Take entries out of the journal. One that is not there any more is none."""
+        """Remove entries from the journal. Missing entries are ignored."""
+
+    async def own(self, name: Own) -> bytes | None:
+        """Return Clew's own record `name`, or `None`."""
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        """Compare and swap: store `data` if the record is `instead_of` (`None`: missing).
+
+        Returns whether the record is `data` afterwards. Durable and idempotent. Of concurrent calls, one
+        wins.
+        """
 
     async def reclaim(self) -> None:
-        """Give space that is no longer needed back to the system, where the store can."""
+        """Return unused space to the system, where the store can."""

@@ -1,9 +1,9 @@
-"""The rules of a commit: a table of them, and the one function that decides by it.
+"""The rules of a commit: a table, and the function that applies it.
 
-`RULES` names every rule, in the order in which they are checked, with the error of a commit that breaks it. `decide`
-applies the table to what a storage knows of a thread: memory and SQLite call it. PostgreSQL and Redis decide on their
-servers, which answer with the name of a rule: `refusal` makes the error of that. The contract suite has a case for each
-rule of the table (`clew.testing.contract.rules`).
+`RULES` lists every rule in the order of the checks, with the error of a commit that breaks it. `decide`
+applies the rules to the facts of a storage; memory and SQLite call it. PostgreSQL and Redis decide on
+their servers, which answer with the name of a rule; `refusal` turns that into the error. The contract
+suite has cases for each rule (`clew.testing.contract.rules`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew.errors import ClewError, ConflictError, LeaseError, PermissionDeniedEr
 from clew.model.commit import HEAD, Commit, NewCheckpoint, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import Range
-from clew.storage.packing import union
+from clew.storage.conversions import union
 from clew.storage.protocol import StaleBasisError
 from clew.storage.refusals import (
     chain_moved,
@@ -24,6 +24,7 @@ from clew.storage.refusals import (
     fork_exists,
     head_moved,
     lease_moved,
+    not_the_owner,
     origin_missing,
     owner_stays,
     parent_gone,
@@ -34,17 +35,18 @@ from clew.storage.refusals import (
     values_shared,
     written_since,
 )
+from clew.storage.turns import lease_space, space_name
 
 Refusal = Callable[[Commit, str | None, int | None], ClewError]
-"""Makes the error of a refused commit from what the check found: an id or a number."""
+"""Makes the error of a refused commit from the id or number that the check found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a commit. `name` is also the code by which a server refuses a commit.
+    """One rule of a commit. `name` is also the code with which a server refuses a commit.
 
-    A commit that breaks it gets the error that `refusal` makes, which is of the type `error`. Only the receipt has none: a
-    commit that was applied before is answered, not refused.
+    `refusal` makes the error of a commit that breaks the rule, and `error` is its type. Only the receipt
+    rule has none: a repeated commit is answered, not refused.
     """
 
     name: str
@@ -53,49 +55,52 @@ class Rule:
     refusal: Refusal | None = None
 
     def refuse(self, commit: Commit, named: str | None = None, number: int | None = None) -> ClewError:
-        """The error of `commit`, which this rule refuses."""
+        """The error for `commit`, which this rule refuses."""
         assert self.refusal is not None
         return self.refusal(commit, named, number)
 
 
-def not_the_owner(thread_id: str, user: User) -> PermissionDeniedError:
-    message = f"thread {thread_id!r} belongs to another user than {user!r}"
-    return PermissionDeniedError(message, thread_id=thread_id, user=user)
-
-
 OWNER: Final = Rule(
     "owner",
-    "A thread that has an owner takes commits of that user and of ANY_USER only.",
+    "A thread with an owner accepts commits of that user and of ANY_USER only.",
     PermissionDeniedError,
     lambda commit, _named, _number: not_the_owner(commit.thread_id, commit.user),
 )
-RECEIPT: Final = Rule("receipt", "A commit that the thread has a receipt of is not applied again: it is repeated.")
+RECEIPT: Final = Rule("receipt", "A commit that the thread has a receipt of is repeated, and not applied again.")
 DELETED: Final = Rule(
-    "deleted", "A basis is of the thread's present incarnation.", ThreadDeletedError, thread_gone
+    "deleted", "A basis has the thread's current incarnation.", ThreadDeletedError, thread_gone
 )  # fmt: skip
-EPOCH: Final = Rule("epoch", "A basis is of the thread's present epoch.", StaleBasisError, epoch_moved)
+EPOCH: Final = Rule("epoch", "A basis has the thread's current epoch.", StaleBasisError, epoch_moved)
 AFTER: Final = Rule(
-    "after", "A commit `after` another finds that one at the end of the thread's chain.", StaleBasisError, chain_moved
+    "after",
+    "A commit `after` another requires that one at the end of the thread's chain.",
+    StaleBasisError,
+    chain_moved,
 )
 AS_OF: Final = Rule(
-    "as_of", "A removal `as_of` a sequence number finds the thread at that number.", StaleBasisError, written_since
+    "as_of",
+    "A removal `as_of` a sequence number requires the thread to be at that number.",
+    StaleBasisError,
+    written_since,
 )
 FIRST: Final = Rule(
     "first",
-    "New values are numbered on from the thread's next value (0 in a new thread).",
+    "New values start at the thread's next value number (0 in a new thread).",
     StaleBasisError,
     values_moved,
 )
-FENCE: Final = Rule("fence", "A fence is the token of the thread's last lease.", LeaseError, lease_moved)
-EXISTS: Final = Rule("exists", "A fork makes a thread that does not exist.", ConflictError, fork_exists)
+FENCE: Final = Rule(
+    "fence", "A fence is the token of the thread's last lease in its owner's space.", LeaseError, lease_moved
+)
+EXISTS: Final = Rule("exists", "A fork creates a thread that does not exist yet.", ConflictError, fork_exists)
 SOURCE: Final = Rule(
-    "source", "A fork is of another thread, which its user may read.", ConflictError, source_missing
+    "source", "A fork's source is another thread, which the user may read.", ConflictError, source_missing
 )  # fmt: skip
-ORIGIN: Final = Rule("origin", "A fork is of a checkpoint that its source has.", ConflictError, origin_missing)
+ORIGIN: Final = Rule("origin", "A fork starts at a checkpoint that its source has.", ConflictError, origin_missing)
 SHARED: Final = Rule(
     "shared", "Values that a fork shares are neither removed nor merged.", ConflictError, values_shared
 )
-MERGE: Final = Rule("merge", "A merged row takes the place of whole rows without a gap.", StaleBasisError, rows_differ)
+MERGE: Final = Rule("merge", "A merged row replaces whole rows without a gap.", StaleBasisError, rows_differ)
 HEADED: Final = Rule(
     "head",
     "A new checkpoint that rejects conflicts has the namespace's head as its parent.",
@@ -104,7 +109,7 @@ HEADED: Final = Rule(
 )
 PARENT: Final = Rule(
     "parent",
-    "A new checkpoint of a commit without a basis has a parent that is there, or none.",
+    "Without a basis, a new checkpoint's parent must exist, or be None.",
     ConflictError,
     parent_gone,
 )
@@ -114,16 +119,17 @@ RULES: Final = (
     OWNER, RECEIPT, DELETED, EPOCH, AFTER, AS_OF, FIRST, FENCE,
     EXISTS, SOURCE, ORIGIN, SHARED, MERGE, HEADED, PARENT, NEW_OWNER,
 )  # fmt: skip
-"""Every rule of a commit, in the order in which they are checked: the first that is broken decides."""
+"""Every rule of a commit, in the order of the checks. The first broken rule decides."""
 
 _BY_NAME: Final = {rule.name: rule for rule in RULES}
 
 
 def refusal(commit: Commit, code: str, named: str | None = None, number: int | None = None) -> ClewError:
-    """The error of `commit`, which a server refused by the rule `code` after finding `named` or `number`.
+    """The error for `commit`, which a server refused by the rule `code`.
 
-    `named` is the end of the chain (`after`) or the head (`head`, `parent`). `number` is what the thread has instead of what
-    the commit expects; for `merge`, the place of the row in the commit, counted from 1.
+    `named` is the end of the chain (for `after`) or the head (for `head` and `parent`) that the server
+    found. `number` is the thread's value of what the commit expected; for `merge`, the position of the
+    row in the commit, counted from 1.
     """
     rule = _BY_NAME.get(code)
     if rule is None or rule.refusal is None:
@@ -131,14 +137,14 @@ def refusal(commit: Commit, code: str, named: str | None = None, number: int | N
     return rule.refusal(commit, named, number)
 
 
-# What storages know
+# Facts that storages supply
 
 StoredRow = tuple[int, int, int]
-"""A row of values: its first number, how many there are, and its size in bytes."""
+"""A row of values: first number, count, and size in bytes."""
 
 
 class Known(Protocol):
-    """A thread as a storage knows it."""
+    """The fields of a storage's thread that the rules need."""
 
     @property
     def owner(self) -> str | None: ...
@@ -158,39 +164,40 @@ Thread = TypeVar("Thread", bound=Known)
 
 
 class Facts(Protocol[Thread]):
-    """What a storage is asked about threads. `decide` asks only for what the commit needs."""
+    """Facts about threads, supplied by a storage. `decide` asks only for what the commit needs."""
 
     def thread(self, thread_id: str) -> Thread | None: ...
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
         """Whether the thread has a receipt of `commit`."""
 
-    def last_token(self, thread_id: str) -> int | None:
-        """The token of the thread's last lease."""
+    def last_token(self, thread_id: str, space: str) -> int | None:
+        """The token of the thread's last lease in `space`."""
 
     def head(self, thread: Thread, namespace: str, *, without: frozenset[str]) -> str | None:
-        """The id of the newest checkpoint in `namespace`, not counting those in `without`."""
+        """The id of the newest checkpoint in `namespace` that is not in `without`."""
 
     def has_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> bool: ...
 
     def replaces(self, thread: Thread, new: NewCheckpoint) -> bool:
-        """Whether the thread has the checkpoint that `new` names. A storage may say no, if its write fails otherwise."""
+        """Whether the thread has this checkpoint. May say no if the write fails then."""
 
     def shared_before(self, thread: Thread) -> int:
-        """The number under which values are shared with a fork."""
+        """The number under which a fork shares the values."""
 
     def rows(self, thread: Thread, first: int, end: int) -> list[StoredRow]:
-        """The rows that hold any of the values `first` up to `end`, in order."""
+        """The rows that hold any value from `first` to before `end`, in order."""
 
 
 @dataclass(slots=True)
 class Decision(Generic[Thread]):
-    """A commit that may be applied, and what the writing needs to know.
+    """The decision to apply a commit, with the facts that its writing needs.
 
-    `existing` is the thread as it was found, `kept` the same unless it is to be deleted or created. `repeated`: there is
-    nothing to do. `origin` is the thread and the checkpoint that a fork begins from. `dropped` are the rows that are removed,
-    `replaced` those that the merged rows take the place of. `replaces`: the new checkpoint takes the place of one with its id
-    and keeps that one's parent.
+    `existing` is the thread that was found; `kept` is the same, or `None` if it is deleted or did not
+    exist. `repeated`: there is nothing to do. `origin`: source thread and checkpoint of a fork.
+    `dropped`: the rows to remove. `replaced`: the rows that merged rows replace. `replaces`: the new
+    checkpoint replaces the one with its id, and keeps that one's parent. `ends_leases`: the thread gets
+    an owner in whose space its leases are not.
     """
 
     existing: Thread | None
@@ -198,6 +205,7 @@ class Decision(Generic[Thread]):
     owner: str | None = None
     parent: str | None = None
     replaces: bool = False
+    ends_leases: bool = False
     repeated: bool = False
     origin: tuple[Thread, str] | None = None
     dropped: list[StoredRow] | tuple[()] = ()
@@ -205,12 +213,12 @@ class Decision(Generic[Thread]):
 
     @property
     def last_in_chain(self) -> str | None:
-        """The end of the chain that the commit found."""
+        """The end of the thread's chain before the commit."""
         return self.existing.last_in_chain if self.existing is not None else None
 
 
 def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
-    """What comes of `commit`, by the rules in their order. Raises the error of the first one that it breaks."""
+    """Apply the rules to `commit`, in order. Raises the error of the first rule that it breaks."""
     user = commit.user
     existing = facts.thread(commit.thread_id)
     if existing is not None:
@@ -223,7 +231,7 @@ def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
     kept = existing if removal is None or not removal.thread else None
     if (basis := commit.basis) is not None:
         if existing is None:
-            # A deletion that comes again, because its answer was lost, finds what it wants.
+            # A deletion that is retried after a lost answer succeeds.
             if removal is None or not removal.thread:
                 raise DELETED.refuse(commit)
         elif existing.incarnation != basis.incarnation:
@@ -243,7 +251,7 @@ def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
         if values.first != next_value:
             raise FIRST.refuse(commit, number=next_value)
     if commit.fence is not None:
-        token = facts.last_token(commit.thread_id)
+        token = facts.last_token(commit.thread_id, lease_space(existing, user))
         if commit.fence != token:
             raise FENCE.refuse(commit, number=token)
     decision = Decision(existing, kept)
@@ -259,13 +267,18 @@ def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
         decision.owner = kept.owner
     else:
         decision.owner = owner_of_new(commit, decision.origin[0].owner if decision.origin else None)
-    if commit.thread is not None and commit.thread.user_id != decision.owner and user is not ANY_USER:
-        raise NEW_OWNER.refuse(commit)
+    owner = decision.owner
+    if commit.thread is not None:
+        owner = commit.thread.user_id
+        if owner != decision.owner and user is not ANY_USER:
+            raise NEW_OWNER.refuse(commit)
+    if commit.thread is not None or commit.fork is not None or existing is not kept:
+        decision.ends_leases = space_name(owner) != lease_space(existing, user)
     return decision
 
 
 def _origin(commit: Commit, kept: Thread | None, facts: Facts[Thread]) -> tuple[Thread, str]:
-    """The thread and the checkpoint that a fork begins from."""
+    """The source thread of a fork, and the checkpoint it starts at."""
     fork = commit.fork
     assert fork is not None
     if kept is not None:
@@ -284,7 +297,7 @@ def _origin(commit: Commit, kept: Thread | None, facts: Facts[Thread]) -> tuple[
 
 
 def _decide_rows(commit: Commit, removal: Removal, decision: Decision[Thread], facts: Facts[Thread]) -> None:
-    """Which rows go, and which are merged."""
+    """Find the rows to remove and the rows to merge."""
     thread = None if removal.state else decision.kept
     ranges = union(removal.values) if thread is not None else []
     if thread is not None and (ranges or commit.merge):
@@ -314,7 +327,7 @@ _NONE_GONE: Final[frozenset[str]] = frozenset()
 
 
 def _decide_parent(commit: Commit, new: NewCheckpoint, decision: Decision[Thread], facts: Facts[Thread]) -> None:
-    """The parent of the new checkpoint. One that is replaced keeps its own, and meets no conflict."""
+    """Decide the parent of the new checkpoint. A replaced one keeps its own, without a conflict."""
     thread, removal, gone = decision.kept, commit.remove, _NONE_GONE
     if removal is not None:
         if removal.state:
@@ -341,11 +354,11 @@ def _decide_parent(commit: Commit, new: NewCheckpoint, decision: Decision[Thread
     decision.parent = parent
 
 
-# What follows from a commit alone
+# Properties of a commit alone
 
 
 def adds(commit: Commit) -> bool:
-    """Whether `commit` puts anything in, and so creates its thread."""
+    """Whether `commit` adds anything, and so creates its thread."""
     return bool(
         commit.checkpoint is not None
         or commit.values is not None
@@ -358,28 +371,28 @@ def adds(commit: Commit) -> bool:
 
 
 def made_checkpoint(commit: Commit) -> tuple[str, str] | None:
-    """Namespace and id of the checkpoint that `commit` makes."""
+    """Namespace and id of the checkpoint that `commit` makes, if any."""
     if commit.checkpoint:
         return commit.checkpoint.namespace, commit.checkpoint.checkpoint_id
     return (commit.fork.namespace, commit.fork.as_checkpoint_id) if commit.fork else None
 
 
 def next_in_chain(commit: Commit) -> str | None:
-    """What the thread's chain ends with once `commit` is applied."""
+    """The end of the thread's chain after `commit`; `None` if the commit ends the chain."""
     return commit.commit_id if commit.journal is not None or commit.after is not None else None
 
 
 def is_open_to(owner: str | None, user: User) -> bool:
-    """Whether `user` may see and change what `owner` owns."""
+    """Whether `user` may read and write what `owner` owns."""
     return owner is None or user is ANY_USER or owner == user
 
 
 def check_owner(thread_id: str, owner: str | None, user: User) -> None:
-    """That `user` may change what `owner` owns: else PermissionDeniedError."""
+    """Raise PermissionDeniedError if `user` may not write what `owner` owns."""
     if not is_open_to(owner, user):
         raise not_the_owner(thread_id, user)
 
 
 def owner_of_new(commit: Commit, source_owner: str | None = None) -> str | None:
-    """Who owns the thread that `commit` creates: its user, or whoever owns what `ANY_USER` forks."""
+    """The owner of a new thread: the commit's user, or the source's owner if `ANY_USER` forks."""
     return source_owner if commit.user is ANY_USER else commit.user

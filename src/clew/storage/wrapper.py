@@ -1,4 +1,4 @@
-"""What storages around storages have in common."""
+"""Base class of storage wrappers, and the interface for volatile states."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -23,16 +24,16 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.model.status import Status
-from clew.storage.protocol import Capabilities, Storage
+from clew.storage.protocol import Capabilities, Own, Storage
 
 Kind = Literal["apply", "read"]
 StateVersion = tuple[str | None, str | int | None]
-"""Incarnation of a thread and its head's id (its epoch, while it has none): if either changed, a volatile state is outdated."""
+"""A thread's incarnation and head id (or epoch). A volatile state is outdated if it differs."""
 _T = TypeVar("_T")
 
 
 class SharedStates(Protocol):
-    """A place for volatile states that other processes see too, as long as it answers."""
+    """A place for volatile states that other processes can read too, while it is available."""
 
     async def put_state(
         self, thread_id: str, namespace: str, user: User, version: StateVersion, state: bytes, ttl: float
@@ -42,23 +43,23 @@ class SharedStates(Protocol):
 
 
 def shared_states(storage: Storage) -> SharedStates | None:
-    """Where volatile states of `storage` can be shared, if it or what it is around has a place for them."""
+    """The place where `storage`, or one that it wraps, shares volatile states, if any."""
     return storage.states() if isinstance(storage, StorageWrapper) else None
 
 
 class StorageWrapper:
-    """A storage around a storage: every operation goes through `_around`, which may be all that a wrapper changes."""
+    """A storage that wraps another. Every operation goes through `_around`."""
 
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
 
     @property
     def around(self) -> tuple[Storage, ...]:
-        """The storages that this one is around."""
+        """The storages that this one wraps."""
         return (self.inner,)
 
     async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
-        """Do `operation`; called again, it is done again."""
+        """Run `operation`. It may be called more than once."""
         return await operation()
 
     @property
@@ -95,6 +96,9 @@ class StorageWrapper:
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await self._around("read", lambda: self.inner.threads(query))
 
+    async def content(self, thread_id: str) -> Content | None:
+        return await self._around("read", lambda: self.inner.content(thread_id))
+
     async def stats(self, user: User) -> StorageStats:
         return await self._around("read", lambda: self.inner.stats(user))
 
@@ -104,14 +108,20 @@ class StorageWrapper:
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         await self._around("apply", lambda: self.inner.trim(entries))
 
+    async def own(self, name: Own) -> bytes | None:
+        return await self._around("read", lambda: self.inner.own(name))
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        return await self._around("apply", lambda: self.inner.put_own(name, data, instead_of=instead_of))
+
     async def reclaim(self) -> None:
         await self._around("apply", self.inner.reclaim)
 
     def states(self) -> SharedStates | None:
-        """Where volatile states can be shared, if anywhere."""
+        """The place where volatile states are shared; `None` if there is none."""
         return shared_states(self.inner)
 
     async def status(self, found: Status) -> Status:
-        """`found` with what this storage and those inside it know. Answers from what they know, and raises for no store."""
+        """Return `found` with what this storage and those it wraps know. Asks no store."""
         inner = self.inner
         return await inner.status(found) if isinstance(inner, StorageWrapper) else found

@@ -1,7 +1,8 @@
-"""What a test needs: the contract of a storage, storages that fail on purpose, and a clock that stands still.
+"""Test support: the contract suite of a storage, fault injection, and a fake clock.
 
-Whoever writes a storage subclasses `StorageContract` or `DurableStorageContract`, and drives it with
-`clew.testing.machine.storage_machine` beside the reference (that one needs hypothesis; all else only pytest).
+Authors of a storage subclass `StorageContract` or `DurableStorageContract`, and compare their storage
+with the reference in `clew.testing.machine.storage_machine`. The machine needs hypothesis; everything
+else needs only pytest.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Commits and their parts, with everything that a test does not care about filled in."""
+"""Builders of commits and their parts, with defaults for what a test does not care about."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def later(seconds: float) -> datetime:
-    """A time `seconds` after noon."""
+    """Return the time `seconds` after noon."""
     return NOON + timedelta(seconds=seconds)
 
 
@@ -61,7 +61,7 @@ def checkpoint(
 
 
 def row(first: int, count: int = 1, *, data: bytes | None = None) -> ValueRow:
-    """`count` values from number `first`, with digests and data that belong to the numbers."""
+    """Return a row of `count` values from `first`, with digests and data made from the numbers."""
     digests = b"".join(
         hashlib.blake2b(b"%d" % number, digest_size=16).digest() for number in range(first, first + count)
     )
@@ -88,7 +88,7 @@ def message(
 
 
 def messages(*texts: str) -> tuple[MessageRecord, ...]:
-    """Messages `m0`, `m1`, … with these texts."""
+    """Return messages `m0`, `m1`, … with these texts."""
     return tuple(message(f"m{number}", text) for number, text in enumerate(texts))
 
 
@@ -156,5 +156,5 @@ def commit(
 
 
 def deletion(thread_id: str = "t", *, user: User = None, basis: Basis | None = None) -> Commit:
-    """A commit that deletes a thread."""
+    """Return a commit that deletes a thread."""
     return commit(thread_id, user=user, basis=basis, remove=Removal(thread=True))

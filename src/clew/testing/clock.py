@@ -1,4 +1,4 @@
-"""A clock that stands still until told otherwise."""
+"""A fake clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class FakeClock:
-    """A `clew.clock.Clock` for tests: `advance` lets time pass, `set` moves the wall clock alone, also backwards."""
+    """A clock for tests: `advance` moves both clocks, `set` only the wall clock."""
 
     def __init__(self, now: datetime = datetime(2026, 1, 31, 12, tzinfo=UTC)) -> None:
         self._lock = threading.Lock()
@@ -21,13 +21,13 @@ class FakeClock:
         return self._monotonic
 
     def set(self, now: datetime) -> None:
-        """Set the wall clock, as an operator or a time server may do; durations are not affected."""
+        """Set the wall clock, also backwards, like an operator or NTP. Durations don't change."""
         self._now = _aware(now)
 
     def advance(self, seconds: float) -> datetime:
-        """Let `seconds` pass, and return the new time."""
+        """Advance by `seconds` and return the new time."""
         if seconds < 0:
-            raise ValueError(f"time does not run backwards ({seconds} s); use set() to move the wall clock")
+            raise ValueError(f"advance() needs 0 or more seconds, not {seconds}; use set() to move the wall clock")
         with self._lock:
             self._monotonic += seconds
             self._now += timedelta(seconds=seconds)

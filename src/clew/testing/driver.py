@@ -1,4 +1,4 @@
-"""A storage driven from plain, synchronous test code."""
+"""A synchronous driver of a storage, for tests."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalQuery,
     MessageQuery,
     StorageStats,
@@ -32,7 +33,7 @@ from clew.model.records import (
     MessageRecord,
     ThreadRecord,
 )
-from clew.storage.protocol import Capabilities, Storage
+from clew.storage.protocol import Capabilities, Own, Storage
 from clew.testing.build import NOON
 
 _T = TypeVar("_T")
@@ -41,17 +42,17 @@ Job = Callable[[], Coroutine[Any, Any, _T]]
 
 
 def run_inline(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """The result of a coroutine that never suspends, without an event loop."""
+    """Return the result of a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
     coroutine.close()
-    raise AssertionError("the coroutine suspended, though the storage says that its coroutines don't")
+    raise AssertionError("the coroutine suspended, although the storage's capabilities say that it never does")
 
 
 class DrivenStorage:
-    """A storage with an event loop of its own. Queries are for `ANY_USER` and thread `t` if not told otherwise."""
+    """A storage with its own event loop. Queries default to `ANY_USER` and thread `t`."""
 
     def __init__(self, make: Callable[[], Storage]) -> None:
         self._make = make
@@ -67,7 +68,7 @@ class DrivenStorage:
         self._runner.close()
 
     def reopen(self) -> None:
-        """Close the storage and open it anew, as the next process would."""
+        """Close the storage and open it again, as the next process would."""
         self.run(self.storage.close())
         self._open()
 
@@ -76,11 +77,11 @@ class DrivenStorage:
         return self.storage.capabilities
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        # Not Runner.run: its handling of signals takes longer than most of what is run here.
+        # Not Runner.run: its signal handling takes longer than most calls here.
         return self._runner.get_loop().run_until_complete(coroutine)
 
     def at_once(self, jobs: Iterable[Job[_T]]) -> list[_T]:
-        """The results of all `jobs`, run concurrently on the event loop."""
+        """Run all `jobs` concurrently on the event loop and return their results."""
 
         async def gather() -> list[_T]:
             return list(await asyncio.gather(*(job() for job in jobs)))
@@ -88,7 +89,8 @@ class DrivenStorage:
         return self.run(gather())
 
     def in_threads(self, jobs: Sequence[Job[_T]], *, threads: int = 8) -> list[_T]:
-        """The results of all `jobs`, run by several OS threads (on the one event loop, if the storage needs that)."""
+        """Run all `jobs` in several OS threads (on one event loop, if the storage needs
+        it) and return their results."""
         with ThreadPoolExecutor(threads) as pool:
             if not self.capabilities.suspends:
                 return list(pool.map(lambda job: run_inline(job()), jobs))
@@ -109,7 +111,7 @@ class DrivenStorage:
         return self.run(self.storage.apply(commits))
 
     def apply(self, commit: Commit) -> Applied:
-        """Apply `commit`, or raise the error that is its outcome."""
+        """Apply `commit`. Raises the error if that is its outcome."""
         (outcome,) = self.outcomes(commit)
         if isinstance(outcome, ClewError):
             raise outcome
@@ -119,7 +121,7 @@ class DrivenStorage:
         return [self.apply(commit) for commit in commits]
 
     def refused(self, commit: Commit, error: type[_Error]) -> _Error:
-        """The error, of the type `error`, that is the outcome of `commit`."""
+        """Apply `commit` and return its outcome, which must be an error of the type `error`."""
         (outcome,) = self.outcomes(commit)
         assert isinstance(outcome, error), f"expected {error.__name__}, got {outcome!r}"
         return outcome
@@ -129,7 +131,13 @@ class DrivenStorage:
     ) -> LeaseRecord:
         return self.run(self.storage.lease(thread_id, user, holder=holder, now=now, ttl=ttl))
 
+    def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None = None) -> bool:
+        return self.run(self.storage.put_own(name, data, instead_of=instead_of))
+
     # Reading
+
+    def own(self, name: Own) -> bytes | None:
+        return self.run(self.storage.own(name))
 
     def page(
         self, thread_id: str = "t", *, user: User = ANY_USER, limit: int | None = None, **query: Any
@@ -144,12 +152,15 @@ class DrivenStorage:
         return [found.checkpoint_id for found in self.checkpoints(thread_id, **query)]
 
     def checkpoint(self, checkpoint_id: str, thread_id: str = "t", **query: Any) -> CheckpointRecord:
-        """The checkpoint with the id, body and all."""
+        """Return the checkpoint with this id, including its body."""
         (found,) = self.checkpoints(thread_id, checkpoint_id=checkpoint_id, **{"detail": "body"} | query)
         return found
 
     def values(self, thread_id: str = "t", *, user: User = ANY_USER, data: bool = True, **query: Any) -> ValuePage:
         return self.run(self.storage.values(ValueQuery(thread_id=thread_id, user=user, data=data, **query)))
+
+    def content(self, thread_id: str = "t") -> Content | None:
+        return self.run(self.storage.content(thread_id))
 
     def attachments(
         self, checkpoint_id: str | None = None, thread_id: str = "t", *, user: User = ANY_USER, namespace: str = ""
@@ -160,12 +171,12 @@ class DrivenStorage:
     def messages(
         self, thread_id: str = "t", *, user: User = ANY_USER, limit: int | None = None, **query: Any
     ) -> list[MessageRecord]:
-        """Messages as they were given, without their sequence numbers."""
+        """Return messages without their sequence numbers."""
         found = self.run(self.storage.messages(MessageQuery(thread_id=thread_id, user=user, limit=limit, **query)))
         return [replace(each, sequence=0) for each in found]
 
     def message_sequences(self, thread_id: str = "t", **query: Any) -> dict[str, int]:
-        """The sequence number of each message, by its id."""
+        """Return the sequence number of each message by its id."""
         asked = MessageQuery(thread_id=thread_id, user=ANY_USER, limit=None, **query)
         return {each.message_id: each.sequence for each in self.run(self.storage.messages(asked))}
 
@@ -184,9 +195,9 @@ class DrivenStorage:
         return found[0] if found else None
 
     def known(self, thread_id: str = "t") -> ThreadRecord:
-        """The thread, which is there."""
+        """Return the thread, which must exist."""
         found = self.thread(thread_id)
-        assert found is not None, f"there is no thread {thread_id!r}"
+        assert found is not None, f"thread {thread_id!r} does not exist"
         return found
 
     def stats(self, user: User = ANY_USER) -> StorageStats:
@@ -203,7 +214,7 @@ class DrivenStorage:
         return self.run(self.storage.journal(JournalQuery(limit=1))).count
 
     def everything(self) -> dict[str, Any]:
-        """All that can be read, by name: equal before and after what changes nothing."""
+        """Return everything that can be read, to compare before and after a call."""
         threads = self.threads()
         found: dict[str, Any] = {"threads": threads, "by_thread": self.stats().by_thread, "by_day": self.stats().by_day}
         for thread_id in (thread.thread_id for thread in threads):
@@ -215,7 +226,7 @@ class DrivenStorage:
 
 
 class InlineStorage(DrivenStorage):
-    """The same without the event loop, unless the storage needs one: as sync callers have it, and much faster."""
+    """A driver without an event loop, unless the storage needs one. Much faster."""
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         return super().run(coroutine) if self.capabilities.suspends else run_inline(coroutine)

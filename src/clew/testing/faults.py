@@ -1,10 +1,11 @@
-"""A storage that fails on purpose, and one that tries again.
+"""Fault injection: a storage that fails on purpose, and one that retries.
 
     storage = FaultyStorage(MemoryStorage(), script([None, "after apply"]))   # the second commit's answer is lost
     storage = FaultyStorage(SQLiteStorage(path), at_random(seed=7, rate=0.1))
 
-The fault points: `"before apply"` (nothing was written), `"after apply"` (it was written, but the answer is lost),
-`"before read"`, and `"slow"`, which fails nothing and takes a while. A lease counts as an apply, a ping as a read.
+The fault points are `"before apply"` (nothing was written), `"after apply"` (it was
+written, but the answer is lost), `"before read"`, and `"slow"`, which only delays. A lease
+counts as an apply, a ping as a read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault point, and the error to raise there instead of a TransientStorageError."""
+    """A fault point, with the error to raise instead of a TransientStorageError."""
 
     point: FaultPoint
     error: Exception | None = None
@@ -35,13 +36,14 @@ class Fault:
 
 Step = Fault | FaultPoint | None
 Plan = Callable[[Kind], Step]
-"""Asked once an operation; says what goes wrong with it."""
+"""Called once per operation; returns the fault to inject, if any."""
 
 
 def script(steps: Iterable[Step], *, kinds: Sequence[Kind] = ("apply",)) -> Plan:
-    """A plan that takes one of `steps` for each operation of `kinds`, in order; after the last, nothing fails.
+    """Return a plan that takes one of `steps` for each operation of `kinds`, in order.
+    After the last, nothing fails.
 
-    `itertools.cycle([...])` makes one without an end.
+    Pass `itertools.cycle([...])` for a plan without an end.
     """
     remaining = iter(steps)
     return lambda kind: next(remaining, None) if kind in kinds else None
@@ -50,7 +52,7 @@ def script(steps: Iterable[Step], *, kinds: Sequence[Kind] = ("apply",)) -> Plan
 def at_random(
     *, seed: int, rate: float, points: Sequence[FaultPoint] = ("before apply", "after apply", "before read")
 ) -> Plan:
-    """A plan in which a share `rate` of the operations fails, always the same ones for the same `seed`."""
+    """Return a plan in which a share `rate` of operations fails, the same for each `seed`."""
     chance = random.Random(seed)
 
     def plan(kind: Kind) -> Step:
@@ -61,16 +63,17 @@ def at_random(
 
 
 class FaultyStorage(StorageWrapper):
-    """A storage that fails as `plan` says. Suspends only if the inner one does; `delay` is how long "slow" takes."""
+    """A storage that fails according to `plan`. It suspends only if the inner one does.
+    "slow" takes `delay` seconds."""
 
     def __init__(self, inner: Storage, plan: Plan, *, delay: float = 0.01) -> None:
         super().__init__(inner)
         self._plan = plan
         self._delay = delay
-        self._wait = time.sleep  # For an inner storage that blocks the calling thread as well.
+        self._wait = time.sleep  # The inner storage blocks the calling thread as well.
         self._lock = threading.Lock()
         self.faults: list[FaultPoint] = []
-        """What has gone wrong so far, in order."""
+        """The faults so far, in order."""
 
     async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
         with self._lock:
@@ -93,7 +96,7 @@ class FaultyStorage(StorageWrapper):
 
 
 class RetryingStorage(StorageWrapper):
-    """A storage that tries what failed in passing again, at once and up to `attempts` times: commits are idempotent."""
+    """A storage that retries transient failures at once, up to `attempts` times."""
 
     def __init__(self, inner: Storage, *, attempts: int = 10) -> None:
         super().__init__(inner)

@@ -1,11 +1,12 @@
-"""Any storage beside the reference: random commits and queries, each outcome and each answer compared.
+"""A state machine that compares a storage with the reference under random commits and queries.
 
     TestMyStorage = storage_machine(lambda directory: MyStorage(directory / "store")).TestCase
 
-Needs hypothesis. The names, times and numbers that are drawn come from small sets, so that commits meet each other.
+It needs hypothesis. Names, times and numbers come from small sets, so that commits affect each other.
 
-A run takes the same steps each time, so that a red run is the change's. With CLEW_FRESH=1 in the environment it takes
-others, and more of them, from a random seed. A failure prints that seed, and CLEW_SEED=<seed> takes the same steps again.
+Every run takes the same steps, so that a failure is due to a code change. With CLEW_FRESH=1 in the
+environment, a run takes more steps from a random seed. A failure prints the seed, and CLEW_SEED=<seed>
+repeats its steps.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from clew.model.config import ANY_USER
 from clew.model.records import Basis, LeaseRecord
 from clew.storage.protocol import StaleBasisError, Storage
 from clew.testing.build import commit, fields, fork_of, later
-from clew.testing.comparing import ALL, ComparedStorages, by_thread
-from clew.testing.draw import (
+from clew.testing.comparison import ALL, ComparedStorages, by_thread
+from clew.testing.driver import DrivenStorage
+from clew.testing.strategies import (
     CHECKPOINTS,
     COMMITS,
     HOLDERS,
@@ -47,14 +49,13 @@ from clew.testing.draw import (
     subranges,
     value_rows,
 )
-from clew.testing.driver import DrivenStorage
 
 FRESH_TIMES: Final = 5
-"""How many times more examples a run from a random seed takes."""
+"""The factor by which a run from a random seed has more examples."""
 
 
 def fresh_seed() -> int | None:
-    """The seed that the environment asks for: CLEW_SEED, or with CLEW_FRESH a new one. `None`: the usual steps."""
+    """Return the seed: CLEW_SEED, or a new one with CLEW_FRESH. `None` means fixed steps."""
     if given := os.environ.get("CLEW_SEED"):
         return int(given)
     return secrets.randbits(32) if os.environ.get("CLEW_FRESH") else None
@@ -64,7 +65,7 @@ SEED: Final = fresh_seed()
 
 
 def machine_settings(max_examples: int = 60) -> settings:
-    """Settings for a machine: `max_examples` runs of forty steps, always the same, or more of them from `SEED`."""
+    """Return settings for a machine: `max_examples` fixed runs of forty steps, or more from `SEED`."""
     return settings(
         max_examples=max_examples if SEED is None else FRESH_TIMES * max_examples,
         stateful_step_count=40,
@@ -77,11 +78,12 @@ def machine_settings(max_examples: int = 60) -> settings:
 
 
 def storage_machine(make_storage: Callable[[Path], Storage], *, exact_sizes: bool = True) -> type[StorageMachine]:
-    """A state machine that drives what `make_storage(directory)` returns beside the reference; `.TestCase` is its test.
+    """Return a state machine that compares `make_storage(directory)` with the
+    reference; `.TestCase` is its test.
 
-    A durable storage is closed and made again with the same directory now and then. `.TestCase.settings` are
-    `machine_settings()`: about twenty seconds. Without `exact_sizes`, for a storage that keeps things in another form than
-    it is given, sizes are not compared.
+    A durable storage is sometimes closed and opened again with the same directory.
+    `.TestCase.settings` are `machine_settings()`, which takes about twenty seconds. Sizes are
+    compared only with `exact_sizes`; a storage that transforms its records needs `False`.
     """
 
     class Machine(StorageMachine):
@@ -94,7 +96,7 @@ def storage_machine(make_storage: Callable[[Path], Storage], *, exact_sizes: boo
 
 
 class StorageMachine(ComparedStorages):
-    """The rules. `tokens` says which of the reference's is which of the storage's in question."""
+    """The rules of the machine. `tokens` maps the reference's tokens to the tested storage's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +112,7 @@ class StorageMachine(ComparedStorages):
 
     @rule(data=st.data(), at=seconds)
     def converse(self, data: st.DataObject, at: float) -> None:
-        """What an agent does, and what is not refused: new values, a checkpoint that needs them, messages."""
+        """Commit what an agent does: new values, a checkpoint, messages. It is never refused."""
         thread_id = data.draw(st.sampled_from(THREADS), label="thread")
         page = self.real.values(thread_id)
         next_value = page.basis.next_value if page.basis else 0
@@ -119,7 +121,7 @@ class StorageMachine(ComparedStorages):
         messages = data.draw(message_lists, label="messages")
         user, commit_id = self.owner(thread_id), new_id()
         if data.draw(st.booleans(), label="own"):
-            # As most commits are: of an id that is the checkpoint's too, and of a writer that knows the thread.
+            # Like most commits: the id is also the checkpoint's, and the writer knows the thread.
             head = replace(head, checkpoint_id=commit_id)
         basis = data.draw(st.sampled_from([None, self.model.values(thread_id).basis]), label="basis")
         parts: dict[str, Any] = {"basis": basis, "values": new, "checkpoint": head, "messages": messages}
@@ -127,7 +129,7 @@ class StorageMachine(ComparedStorages):
 
     @rule(data=st.data(), at=seconds)
     def write(self, data: st.DataObject, at: float) -> None:
-        """One to three commits, in one batch, of everything but forks and merges."""
+        """Apply a batch of one to three commits of any kind but forks and merges."""
         count = data.draw(st.sampled_from([1, 1, 2, 3]), label="commits")
         self.apply(*(self.drawn(data, at) for _ in range(count)))
 
@@ -156,7 +158,7 @@ class StorageMachine(ComparedStorages):
         return self.noted(data, whole)
 
     def noted(self, data: st.DataObject, made: Commit) -> Commit:
-        """`made`, now and then for the journal, after another commit, or as part of a copy."""
+        """Return `made`, sometimes journaled, chained to another commit, or part of a copy."""
         if not made.fork and not made.merge:
             receipts = data.draw(some([()], st.lists(st.sampled_from(COMMITS), max_size=2)), label="receipts")
             made = replace(made, receipts=tuple(receipts))
@@ -202,7 +204,7 @@ class StorageMachine(ComparedStorages):
     @precondition(lambda self: self.model.threads())
     @rule(data=st.data(), at=seconds)
     def merge(self, data: st.DataObject, at: float) -> None:
-        """Merge neighbouring rows, or some range that does not fit."""
+        """Merge adjacent rows, or a range that does not fit."""
         thread_id = data.draw(st.sampled_from(self.model.thread_ids()), label="thread")
         ranges = data.draw(subranges(self.model.values(thread_id).rows), label="ranges")
         merged = [data.draw(value_rows(first, count=end - first)) for first, end in ranges]
@@ -214,7 +216,7 @@ class StorageMachine(ComparedStorages):
     @precondition(lambda self: self.model.threads())
     @rule(data=st.data(), at=seconds, state=some([False], [True]))
     def remove(self, data: st.DataObject, at: float, state: bool) -> None:
-        """Take out values and whatever else."""
+        """Remove values and other records."""
         thread_id = data.draw(st.sampled_from(self.model.thread_ids()), label="thread")
         dropped = tuple(data.draw(subranges(self.model.values(thread_id).rows), label="values"))
         drawn = data.draw(removals, label="others")
@@ -225,10 +227,10 @@ class StorageMachine(ComparedStorages):
             self.apply(made)
 
     def is_clear(self, made: Commit) -> bool:
-        """Whether it is promised what comes of `made`, as far as values shared with a fork go.
+        """Whether the outcome of `made` is specified with regard to values that a fork shares.
 
-        It is not for a range that reaches into fixed values without holding a whole row of them; nor, where storages
-        copy instead, for any that does.
+        It is unspecified for a range that contains shared values but no whole row of them and, in
+        storages that copy values into forks, for any range that contains shared values.
         """
         page = self.model.values(made.thread_id)
         ranges = [*(made.remove.values if made.remove else ()), *((row.first, row.end) for row in made.merge)]
@@ -241,7 +243,7 @@ class StorageMachine(ComparedStorages):
     @precondition(lambda self: self.model.threads())
     @rule(data=st.data(), by_owner=some([False], [True]))
     def delete(self, data: st.DataObject, by_owner: bool) -> None:
-        # Mostly by others, who may not: threads should live long enough for something to happen in them.
+        # Mostly by users who may not, so that threads live long enough to be interesting.
         thread_id = data.draw(st.sampled_from(self.model.thread_ids()), label="thread")
         owner = self.owner(thread_id)
         if by_owner or owner is not None:
@@ -272,7 +274,7 @@ class StorageMachine(ComparedStorages):
         expected, found = answer(self.model), answer(self.real)
         if isinstance(expected, LeaseRecord) and isinstance(found, LeaseRecord):
             if ttl == 0 and (expected.holder == holder or expected.expires_at <= later(at)):
-                return  # What is returned for a lease that is given back, or was not there, is not promised.
+                return  # The result for a lease that is released or did not exist is unspecified.
             if expected.token not in self.tokens:
                 assert found.token > max(self.tokens.values())
                 self.tokens[expected.token] = found.token
@@ -295,23 +297,25 @@ class StorageMachine(ComparedStorages):
         self.since_opened = 0
 
     def apply(self, *commits: Commit) -> None:
-        """Apply the same to both, and compare what came of it."""
+        """Apply the same commits to both storages and compare the outcomes."""
         expected = self.model.outcomes(*commits)
         outcomes = self.real.outcomes(*(self.translated(each) for each in commits))
         assert len(outcomes) == len(commits)
         for each, wanted, outcome in zip(commits, expected, outcomes, strict=True):
             if isinstance(wanted, Applied):
-                assert isinstance(outcome, Applied), f"{outcome!r} came of {each}"
+                assert isinstance(outcome, Applied), f"the outcome of {each} was {outcome!r}"
                 assert self.same_basis(wanted.basis, outcome.basis)
                 assert replace(outcome, basis=wanted.basis) == wanted
                 self.commits.append(each)
                 self.last_commits[each.thread_id] = each.commit_id
                 self.since_opened += 1
             else:
-                assert _kind(outcome, each) == _kind(wanted, each), f"{outcome!r} came of {each}, not {wanted!r}"
+                assert _kind(outcome, each) == _kind(wanted, each), (
+                    f"the outcome of {each} was {outcome!r}, not {wanted!r}"
+                )
 
     def translated(self, made: Commit) -> Commit:
-        """`made` in the terms of the storage in question."""
+        """Return `made` with the ids and tokens of the tested storage."""
         basis, fence = made.basis, made.fence
         if basis is not None:
             basis = replace(basis, incarnation=self.incarnations[basis.incarnation])
@@ -323,6 +327,6 @@ if SEED is not None:
 
 
 def _kind(outcome: Applied | ClewError, made: Commit) -> type:
-    """The type of the error. What does not fit into the value log may be either of two."""
+    """Return the error's type. A commit that does not fit the value log may raise either of two."""
     touches_rows = made.merge or (made.remove and made.remove.values)
     return ConflictError if touches_rows and isinstance(outcome, StaleBasisError) else type(outcome)

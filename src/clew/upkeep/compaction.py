@@ -1,4 +1,4 @@
-"""Which value rows are merged, and what of them nobody needs any more."""
+"""Compaction of value rows: which rows to merge, and which values are garbage."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from clew.codec.rows import hollow_row, merge_rows
-from clew.errors import CorruptRecordError
+from clew.codec.frame import content_size
+from clew.codec.rows import LARGEST_MERGE, hollow_row, merge_rows
+from clew.errors import UNREADABLE
 from clew.model.records import Range, ValueRow
-from clew.storage.packing import union
+from clew.storage.conversions import union
 
 MERGE_FROM = 32
-"""So many small rows of values at the end of a thread's log are merged into one while work goes on."""
+"""This many small rows at the end of a thread's log are merged into one after a save."""
 SMALL_ROW = 8 << 10
 """A row with less data than this is small."""
 GROWING_ROW = 16 << 10
-"""A merged row with less data than this grows by the next ones. A larger one stays: to write it again gains a tenth at most,
-and leaves garbage where only a vacuum takes it away."""
+"""A merged row with less data than this is merged again with the next ones.
+
+Rewriting a larger one saves a tenth at most, and leaves garbage until the next vacuum.
+"""
 MERGED_VALUES = 4096
-"""A compacted row holds at most so many values."""
+"""The most values in a compacted row."""
 MERGED_BYTES = 192 << 10
-"""Rows are merged until their data is about so long."""
+"""Rows are merged up to about this much data."""
 LEVEL = 12
-"""How hard compacted rows are compressed."""
+"""The compression level of compacted rows."""
 
 
 def small_rows_at_the_end(rows: Sequence[ValueRow]) -> tuple[int, ...]:
@@ -40,12 +43,17 @@ def small_rows_at_the_end(rows: Sequence[ValueRow]) -> tuple[int, ...]:
 
 
 def rows_to_merge(rows: Sequence[ValueRow], loose: Sequence[int], fixed_before: int) -> list[ValueRow]:
-    """Those of the rows that begin with the numbers `loose` that lie side by side at the end, and the row before them if it
-    is still growing. Between the others are rows of other writers."""
+    """The contiguous rows at the end that begin with the numbers `loose`, and the row before them
+    if it is still growing.
+
+    The other loose rows have rows of other writers between them.
+    """
     found: list[ValueRow] = []
+    content = 0
     for row in reversed(rows):
-        side_by_side = not found or row.end == found[-1].first
-        if row.first < fixed_before or not side_by_side:
+        contiguous = not found or row.end == found[-1].first
+        content += content_size(row.data)
+        if row.first < fixed_before or not contiguous or content > LARGEST_MERGE:
             break
         if row.first in loose:
             found.append(row)
@@ -57,15 +65,16 @@ def rows_to_merge(rows: Sequence[ValueRow], loose: Sequence[int], fixed_before: 
 
 
 def merged(rows: Sequence[ValueRow], fixed_before: int) -> Iterator[tuple[ValueRow, int]]:
-    """Rows to put in the place of neighbouring ones, each as large as is good to read, with how many rows it replaces.
+    """Yield rows that replace contiguous ones, each of a good size for reading, and how many rows
+    each replaces.
 
-    One by itself is replaced if it gets clearly smaller. A damaged row stays where it is, and keeps its neighbours
-    from being merged with it.
+    A single row is replaced if it gets at least 5 % smaller. Damaged rows stay, with the rows of
+    their group.
     """
     for group in _groups([row for row in rows if row.first >= fixed_before]):
         try:
             row = merge_rows(group, level=LEVEL)
-        except CorruptRecordError:
+        except UNREADABLE:
             continue
         if len(group) > 1 or len(row.data) < 0.95 * len(group[0].data):
             yield row, len(group)
@@ -73,14 +82,14 @@ def merged(rows: Sequence[ValueRow], fixed_before: int) -> Iterator[tuple[ValueR
 
 @dataclass(slots=True)
 class Garbage:
-    """Ranges of values that nobody needs, and rows to put in the place of those that are mostly not needed."""
+    """Ranges of values that are not needed, and replacements for rows that are mostly not needed."""
 
     ranges: list[Range] = field(default_factory=list)
     hollowed: list[ValueRow] = field(default_factory=list)
 
 
 class RowSize(Struct, frozen=True):
-    """A row of values without its data: `count` of them from `first`, in `size` bytes."""
+    """A value row without its data: `count` values from `first`, in `size` bytes."""
 
     first: int
     count: int
@@ -92,7 +101,10 @@ class RowSize(Struct, frozen=True):
 
 
 def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int) -> Garbage:
-    """What can go of `rows` when only the `needed` ranges are referred to. Only those that `to_shorten` names need data."""
+    """The garbage in `rows` if only the `needed` ranges are referenced.
+
+    Only rows in `to_shorten` must have their data.
+    """
     wanted = union(needed)
     found = Garbage()
     for row in rows:
@@ -104,7 +116,7 @@ def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int
         elif row.data and _is_mostly(unused, row):
             try:
                 smaller = hollow_row(row, unused)
-            except CorruptRecordError:
+            except UNREADABLE:
                 continue
             if len(smaller.data) < len(row.data):
                 found.ranges += unused
@@ -113,7 +125,7 @@ def garbage(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int
 
 
 def to_shorten(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: int) -> list[Range]:
-    """The ranges of the rows that are mostly, but not wholly, unused: `garbage` has to see what is in them."""
+    """The ranges of the rows that are mostly, but not completely, unused. `garbage` needs their data."""
     wanted = union(needed)
     return [
         (row.first, row.end)
@@ -125,7 +137,8 @@ def to_shorten(rows: Iterable[ValueRow], needed: Iterable[Range], fixed_before: 
 
 
 def freed(rows: Iterable[RowSize], needed: Iterable[Range], fixed_before: int) -> int:
-    """About how many bytes `garbage` would find in `rows`: those of rows that go are counted, of shortened ones estimated."""
+    """About how many bytes `garbage` would find in `rows`: exact for removed rows, estimated for
+    shortened ones."""
     wanted = union(needed)
     size = 0
     for row in rows:
@@ -141,7 +154,7 @@ def _is_mostly(unused: list[Range], row: ValueRow | RowSize) -> bool:
 
 
 def _unused(row: ValueRow | RowSize, wanted: Sequence[Range]) -> list[Range]:
-    """What of the row is in none of the `wanted` ranges, which are in order and apart."""
+    """The parts of the row outside of the `wanted` ranges, which are sorted and disjoint."""
     unused: list[Range] = []
     at = row.first
     for first, end in wanted[max(0, bisect_right(wanted, row.first, key=itemgetter(0)) - 1) :]:
@@ -159,14 +172,16 @@ def _unused(row: ValueRow | RowSize, wanted: Sequence[Range]) -> list[Range]:
 
 def _groups(rows: Iterable[ValueRow]) -> Iterator[list[ValueRow]]:
     group: list[ValueRow] = []
-    values = size = 0
+    values = size = content = 0
     for row in rows:
+        unpacked = content_size(row.data)
         full = size + len(row.data) > MERGED_BYTES or values + row.count > MERGED_VALUES
-        if group and (full or row.first != group[-1].end):
+        if group and (full or content + unpacked > LARGEST_MERGE or row.first != group[-1].end):
             yield group
-            group, values, size = [], 0, 0
+            group, values, size, content = [], 0, 0, 0
         group.append(row)
         values += row.count
         size += len(row.data)
+        content += unpacked
     if group:
         yield group

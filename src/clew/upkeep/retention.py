@@ -1,4 +1,4 @@
-"""Which checkpoints a retention policy lets go."""
+"""Retention: which checkpoints a policy removes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clew.upkeep.compaction import RowSize, freed
 
 
 class Dated(Protocol):
-    """What the rules of age and history go by."""
+    """The fields that rules of age and history use."""
 
     @property
     def namespace(self) -> str: ...
@@ -32,7 +32,7 @@ D = TypeVar("D", bound=Dated)
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """A checkpoint without its state: what it takes, and the values that it needs (`None`: it is damaged, so who knows)."""
+    """A checkpoint without its state: its size, and the values that it needs (`None` if it is damaged)."""
 
     namespace: str
     checkpoint_id: str
@@ -40,12 +40,15 @@ class Held(Struct, frozen=True, kw_only=True):
     created_at: datetime
     size: int
     needs: tuple[Range, ...] | None
+    damaged: bool = False
+    """Whether its fields can't be trusted. Such a checkpoint stays."""
 
 
 def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> bool:
-    """Whether `policy` may let anything of the thread go, by what its own record tells: most threads are not read further.
+    """Whether `policy` may remove anything from the thread, judged by its record alone.
 
-    A fork's first checkpoint may be older than its thread; it is found once the thread is old, too.
+    Most threads are not read further. The first checkpoint of a fork may be older than its thread;
+    it is found when the thread is old too.
     """
     if record.checkpoint_count < 2:
         return False
@@ -57,7 +60,7 @@ def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> b
 
 
 def due(checkpoints: Iterable[D], policy: RetentionPolicy, now: datetime) -> list[D]:
-    """Those of a thread's `checkpoints` that are too old or too many at `now`: never a head, never a kept milestone."""
+    """The checkpoints of a thread that are too old or too many at `now`; never a head or a milestone."""
     return [checkpoint for age, checkpoint in _may_go(checkpoints, policy) if _is_old(checkpoint, age, policy, now)]
 
 
@@ -71,11 +74,14 @@ def due_by_size(
     rows: Sequence[RowSize],
     fixed_before: int,
 ) -> list[Held]:
-    """The oldest of `held` that have to go besides `gone`, so that a thread of `size` bytes is within `max_bytes`.
+    """The oldest of `held` that must be removed besides `gone` to bring a thread of `size` bytes
+    within `max_bytes`.
 
-    As few as will do by what their bytes and those of the values that only they need come to; all that may go, if that is not
-    enough. Oldest is by sequence, in all namespaces together. Values that stay whatever goes don't count, or a history would go
-    and free nothing: those that a fork shares (`shared`), and all of them if a damaged checkpoint stays that may need any.
+    As few as suffice, counting their bytes and those of the values that only they need; all that
+    may be removed, if that is not enough. The order is by sequence, across namespaces. Values that
+    stay in any case don't count, or a history would be removed without freeing anything: those that
+    a fork shares (`shared`), and all values if a damaged checkpoint, which may need any of them,
+    stays.
     """
     if policy.max_bytes is None:
         return []
@@ -105,12 +111,12 @@ def due_by_size(
 
 
 def shared(rows: Iterable[RowSize], fixed_before: int) -> int:
-    """The bytes of those of `rows` that stay whatever the thread lets go."""
+    """The bytes of `rows` that stay whatever is removed, because forks share them."""
     return sum(row.size for row in rows if row.first < fixed_before)
 
 
 def needed(held: Iterable[Held]) -> list[Range] | None:
-    """The values that any of `held` needs; `None` if one can't tell."""
+    """The values that the checkpoints need; `None` if one of them is damaged."""
     ranges: list[Range] = []
     for each in held:
         if each.needs is None:
@@ -120,7 +126,8 @@ def needed(held: Iterable[Held]) -> list[Range] | None:
 
 
 def _may_go(checkpoints: Iterable[D], policy: RetentionPolicy) -> Iterable[tuple[int, D]]:
-    """Each checkpoint that is neither a head nor a milestone, with how many newer ones its namespace has."""
+    """Yield each checkpoint that is neither a head nor a milestone, and how many newer ones its
+    namespace has."""
     by_namespace: dict[str, list[D]] = defaultdict(list)
     for checkpoint in checkpoints:
         by_namespace[checkpoint.namespace].append(checkpoint)
@@ -133,10 +140,11 @@ def _may_go(checkpoints: Iterable[D], policy: RetentionPolicy) -> Iterable[tuple
 
 
 def _is_milestone(checkpoint: Dated, next_older: Dated | None, policy: RetentionPolicy) -> bool:
-    """Whether it is the first of its namespace from a multiple of `keep_every` on, by sequence number.
+    """Whether it is the first of its namespace at or after a multiple of `keep_every`, by sequence number.
 
-    The numbers count all commits of the thread, so its namespace may have none at the multiple itself. Which one is the first
-    never changes: new ones come after it, and a cleanup leaves it. How many came before it is not known once they are gone.
+    Sequence numbers count all commits of the thread, so a namespace may have none at the multiple.
+    The first one never changes: new ones come after it, and cleanups keep it. Its position within
+    the namespace would change, because removed checkpoints can't be counted.
     """
     if policy.keep_every is None:
         return False

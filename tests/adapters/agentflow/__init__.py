@@ -1,1 +1,4 @@
-"""Agentflow: real graphs, on every storage. `make test-agentflow` runs these with a Python that it supports."""
+"""Agentflow tests on every storage.
+
+`make test-agentflow` runs them with a Python that Agentflow supports.
+"""

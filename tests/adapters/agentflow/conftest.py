@@ -1,4 +1,4 @@
-"""Without Agentflow, there are no tests here."""
+"""Without Agentflow, no tests are collected here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
 
     @pytest.fixture(autouse=True)
     def _fresh_container():
-        """What a test puts into the container of the process is not there for the next one."""
+        """Restore the process's container after each test."""
         InjectQ.reset_instance()
         ContainerContext.clear_current()
         yield

@@ -1,4 +1,4 @@
-"""Graphs to run, and the names that both distributions share."""
+"""Helpers of the Agentflow tests: graphs, and the names that both distributions share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.adapters.agentflow import IsolatedStateGraph
 from clew.adapters.agentflow.framework import AgentState, Message, StateGraph, ToolNode
 
 NAME = StateGraph.__module__.partition(".")[0]
-"""How the installed distribution is imported."""
+"""The package name of the installed distribution."""
 
 _utils = import_module(f"{NAME}.utils")
 START, END = _utils.START, _utils.END
@@ -28,13 +28,13 @@ def said(text: str, role: str = "user", **fields: Any) -> Message:
 
 
 def calls(*names: str, message_id: str = "asks") -> Message:
-    """A message that calls tools, as a model would."""
+    """A message with tool calls, like a model's."""
     tool_calls = [{"id": f"call-{name}", "function": {"name": name, "arguments": "{}"}} for name in names]
     return Message(message_id=message_id, role="assistant", content=[], tools_calls=tool_calls)
 
 
 def line(*functions: Any, kind: Any = IsolatedStateGraph, state: Any = None, **options: Any) -> Any:
-    """A graph whose nodes run one after the other; each is named as its function is."""
+    """A graph whose nodes run in sequence, each named after its function."""
     graph = kind(state, **options)
     names = []
     for function in functions:
@@ -47,7 +47,7 @@ def line(*functions: Any, kind: Any = IsolatedStateGraph, state: Any = None, **o
 
 
 def talking(*texts: str, seen: list[str] | None = None) -> list[Any]:
-    """Node functions that say one text each, and note that they ran."""
+    """Node functions that each add one text and log that they ran."""
 
     def node(text: str) -> Any:
         async def say(state: AgentState, config: dict[str, Any]) -> Message:
@@ -62,7 +62,7 @@ def talking(*texts: str, seen: list[str] | None = None) -> list[Any]:
 
 
 def agent(*tools: Any, kind: Any = IsolatedStateGraph, asks: Message | None = None, **options: Any) -> Any:
-    """A graph of a scripted model that calls all `tools` once, and then says what they gave."""
+    """A graph with a scripted model that calls all `tools` once and then reports their results."""
     named = {tool.__name__ for tool in tools}
 
     async def model(state: AgentState, config: dict[str, Any]) -> Message:

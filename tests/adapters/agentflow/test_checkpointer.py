@@ -1,4 +1,4 @@
-"""Agentflow's checkpointer by itself: every method, on every storage."""
+"""Every method of the Agentflow checkpointer, on every storage."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_messages_of_others_read_as_agentflows(store):
     run(go())
 
 
-def test_a_state_of_others_is_refused_and_not_taken_for_an_empty_one(store):
+def test_a_state_that_agentflow_did_not_save_is_refused(store):
     memory = store.open()
 
     async def go():
@@ -162,7 +162,7 @@ def test_state_and_messages_come_together_or_not_at_all(store):
     run(go())
 
 
-def test_what_is_returned_is_the_callers_own(store):
+def test_callers_get_their_own_copies(store):
     adapter = ClewCheckpointer(store.open())
 
     async def go():
@@ -313,7 +313,7 @@ def test_a_stop_request_is_for_one_thread_of_one_user(store, clock):
     run(go())
 
 
-def test_results_of_tools_are_their_users(store):
+def test_tool_results_belong_to_the_user_of_the_thread(store):
     adapter = ClewCheckpointer(store.open())
 
     async def go():
@@ -421,7 +421,7 @@ def test_a_config_without_a_user_is_the_anonymous_one_of_the_graph(store, user):
     run(go())
 
 
-def test_nobody_reaches_the_cache_by_its_name(store):
+def test_the_threads_of_the_cache_are_reserved(store):
     adapter = ClewCheckpointer(store.open())
 
     async def go():
@@ -468,7 +468,7 @@ def test_the_twins_work_without_a_loop_and_never_wait_for_themselves(store):
     adapter.clean_thread(ANN)
     assert adapter.get_thread(ANN) is None
     adapter.release()
-    assert adapter.get_thread(ANN) is None  # the store is its owner's to release
+    assert adapter.get_thread(ANN) is None  # the store is still open: its owner releases it
 
 
 def test_every_twin_has_its_method():
@@ -514,4 +514,4 @@ def test_a_long_thread_is_stored_in_proportion_to_what_was_said(store):
         assert thread is not None
         return thread.size
 
-    assert run(go()) < 400_000  # each whole state would be 4,000,000
+    assert run(go()) < 400_000  # storing each state whole would take 4,000,000

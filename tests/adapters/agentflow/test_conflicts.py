@@ -1,4 +1,4 @@
-"""Several runs on one thread: none overwrites what another one saved since it started."""
+"""Concurrent runs on one thread: no run overwrites what another saved after it started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUNS = 5
 
 
 class Meeting(ClewCheckpointer):
-    """Lets runs wait for each other once they have read the state: all start from the same one."""
+    """Makes runs wait for each other after reading, so that all start from the same state."""
 
     meet: asyncio.Barrier | None = None
 
@@ -40,7 +40,7 @@ class Meeting(ClewCheckpointer):
 
 
 async def at_once(adapters, *, seen=None, stream=False, **config):
-    """One run with each of `adapters`, all from the same state; what each gives or raises."""
+    """Run once with each of `adapters`, all from the same state. Returns each result or error."""
     meet = asyncio.Barrier(len(adapters))
 
     async def one(at, adapter):
@@ -58,19 +58,19 @@ async def at_once(adapters, *, seen=None, stream=False, **config):
 
 
 def winner(results) -> int:
-    """The number of the only run that got through; the others were refused with Agentflow's own error."""
+    """The number of the only run that succeeded. The others got Agentflow's own error."""
     (won,) = [at for at, each in enumerate(results) if not isinstance(each, BaseException)]
     for refused in results[:won] + results[won + 1 :]:
         assert isinstance(refused, exceptions.StaleStateError)
         assert isinstance(refused, clew.ConflictError)
-        # Its REST server reads these, and answers with 409.
+        # Agentflow's REST server reads these and answers with 409.
         assert (refused.context["thread_id"], refused.error_code) == ("trip", "STORAGE_CONFLICT_000")
     return won
 
 
 @pytest.mark.parametrize("processes", ["one process", "several"])
 @pytest.mark.parametrize("begun", [False, True])
-def test_of_runs_that_start_from_the_same_state_one_gets_through(store, processes, begun):
+def test_only_one_of_several_runs_from_the_same_state_succeeds(store, processes, begun):
     async def go():
         shared = Meeting(store.open())
         adapters = [shared if processes == "one process" else Meeting(store.open()) for _ in range(RUNS)]
@@ -94,10 +94,10 @@ def test_of_runs_that_start_from_the_same_state_one_gets_through(store, processe
     run(go())
 
 
-def test_of_streams_that_start_from_the_same_state_one_gets_through(store):
+def test_only_one_of_several_streams_from_the_same_state_succeeds(store):
     async def go():
         adapters = [Meeting(store.open()) for _ in range(3)]
-        # A stream that fails says so in its last chunk, or raises.
+        # A failing stream reports it in its last chunk, or raises.
         await at_once(adapters, stream=True)
         state = await adapters[0].aget_state(dict(CONFIG))
         assert state is not None
@@ -149,11 +149,11 @@ def test_a_run_that_another_one_took_over_is_refused(store):
             return line(wait).compile(checkpointer=ClewCheckpointer(store.open()))
 
         slow = asyncio.create_task(app().ainvoke(hello("slow"), CONFIG))
-        await asyncio.wait_for(begun.wait(), 30)
+        await asyncio.wait_for(begun.wait(), 120)
         await app().ainvoke(hello("quick"), CONFIG)
         go_on.set()
         with pytest.raises(exceptions.StaleStateError):
-            await asyncio.wait_for(slow, 30)
+            await asyncio.wait_for(slow, 120)
         reader = ClewCheckpointer(store.open())
         assert texts(await reader.alist_messages(CONFIG)) == ["slow", "quick", "re quick"]
 
@@ -176,7 +176,7 @@ def test_a_state_that_was_read_and_changed_is_refused_if_another_was_saved_meanw
         assert state.context_summary == "second"
         assert await other.alist_messages(theirs) == []
         await other.aput_state(theirs, AgentState(context_summary="third"))
-        # One that was not read first is put in the place of whatever is there.
+        # A state that was not read first replaces the present one.
         await adapter.aput_state(dict(CONFIG), AgentState(context_summary="fourth"))
         await adapter.aclear_state(theirs)
         with pytest.raises(exceptions.StaleStateError):
@@ -211,7 +211,7 @@ def test_a_config_serves_other_threads_and_other_checkpointers(store):
         state = await one.aget_state(config)
         assert state is not None
         for _ in range(2):
-            # A run starts from what it reads, whatever was read with the config before.
+            # A run starts from what it reads, not from an earlier read with the same config.
             await app.ainvoke(hello(), config)
         assert copy.deepcopy(config) == config
         with pytest.raises(exceptions.StaleStateError):
@@ -225,7 +225,7 @@ def test_a_caller_who_reads_again_goes_on_from_what_it_read_last(store):
 
     async def go():
         config = dict(CONFIG)
-        # Not only runs do this.
+        # The same holds outside of runs.
         await adapter.aclear_stop_request(config)
         assert await adapter.aget_state(config) is None
         await adapter.aput_state(dict(CONFIG), AgentState(context_summary="first"))
@@ -250,7 +250,7 @@ def test_a_state_that_was_cached_at_an_older_head_is_not_read(store):
         late = dict(CONFIG)
         await adapter.aput_state(late, AgentState(context_summary="old"))
         await adapter.aput_state(dict(CONFIG), AgentState(context_summary="new"))
-        # What a run does that saved, and caches the same state after another one has saved.
+        # Like a run that saved, and caches the same state after another run has saved.
         old = AgentState(context_summary="old")
         old.execution_meta.stop_current_execution = "stop_requested"
         await adapter.aput_state_cache(late, old)

@@ -1,4 +1,4 @@
-"""Agentflow's contract in detail: what its own checkpointers return, refuse and raise."""
+"""Agentflow's contract in detail: results, refusals and errors of its own checkpointers."""
 
 from __future__ import annotations
 
@@ -93,14 +93,15 @@ def test_a_description_of_another_thread_is_refused(store):
         assert await adapter.alist_threads(ANN) == []
         await adapter.aput_thread({"thread_id": 5, "user_id": "ann"}, ThreadInfo(thread_id="5"))
         await adapter.aput_thread({"thread_id": "5", "user_id": "ann"}, ThreadInfo(thread_id=5, thread_name="five"))
-        # As in Agentflow's own, the description names the thread if the config does not.
+        # Like in Agentflow's own checkpointers, the description names the thread if the config does
+        # not.
         await adapter.aput_thread({"user_id": "ann"}, ThreadInfo(thread_id="trip", thread_name="Wien"))
         assert [each.thread_name for each in await adapter.alist_threads(ANN)] == ["Wien", "five"]
 
     run(go())
 
 
-def test_releasing_says_yes(store, tmp_path):
+def test_release_returns_true(store, tmp_path):
     async def go():
         assert await ClewCheckpointer(store.open()).arelease() is True
         assert await ClewCheckpointer(f"sqlite:///{tmp_path}/own.db").arelease() is True
@@ -109,7 +110,9 @@ def test_releasing_says_yes(store, tmp_path):
 
 
 def answer_of_the_rest_server(error: BaseException) -> int:
-    """The status that agentflow-cli 0.6 answers with: that of the first class of the error that has a handler."""
+    """The status of agentflow-cli 0.6: that of the first class in the error's MRO that has a
+    handler.
+    """
     handlers = {
         ValueError: 422,
         exceptions.StaleStateError: 409,
@@ -121,7 +124,7 @@ def answer_of_the_rest_server(error: BaseException) -> int:
     return next((handlers[cls] for cls in type(error).__mro__ if cls in handlers), 500)
 
 
-def test_a_message_that_is_not_there_is_the_caller_s_mistake(store):
+def test_a_missing_message_is_an_index_error_and_a_value_error(store):
     adapter = ClewCheckpointer(store.open())
 
     async def go():
@@ -194,7 +197,7 @@ def test_a_store_that_fails_is_caught_by_handlers_of_agentflow(tmp_path):
     run(go())
 
 
-def test_a_server_that_is_not_there_is_a_connection_error():
+def test_an_unreachable_server_is_a_connection_error():
     adapter = ClewCheckpointer("redis://127.0.0.1:1/0")
     with pytest.raises(ConnectionError) as refused:
         run(adapter.aget_state(dict(ANN)))

@@ -1,4 +1,4 @@
-"""The examples of docs/agentflow.md run, and print what they say."""
+"""The examples of docs/agentflow.md run and print the documented output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.adapters.agentflow.support import NAME
 
 PAGE = Path(__file__).parents[3] / "docs" / "agentflow.md"
-# `py` and not `python`: the other pages' examples run where Agentflow is not installed.
+# `py` and not `python`: the examples of the other pages run without Agentflow.
 BLOCK = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Two graphs with two stores in one process: each node gets the checkpointer of the graph that it runs in."""
+"""Two graphs with two stores in one process: each node gets the checkpointer of its own graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from injectq import Inject, InjectQ
 
 import clew
 from clew.adapters.agentflow import ClewCheckpointer, IsolatedStateGraph
-from clew.adapters.agentflow.apart import _asking
 from clew.adapters.agentflow.framework import StateGraph
+from clew.adapters.agentflow.isolation import _asking
 from clew.adapters.injection import active, resolved
 from tests.adapters.agentflow.support import (
     AgentflowCheckpointer,
@@ -43,7 +43,7 @@ async def note(
 
 
 def note_in_a_thread(state: Any, config: Any, checkpointer: Any = Inject[AgentflowCheckpointer]) -> Any:
-    """Agentflow runs a plain function in a thread of its own."""
+    """A sync node, which Agentflow runs in another thread."""
     checkpointer.put_messages({"thread_id": "notes"}, [said(f"noted for {config['thread_id']}")])
     return said("noted", "assistant")
 
@@ -54,7 +54,7 @@ def notes(memory: clew.BaseCheckpointer) -> Any:
 
 @pytest.fixture
 def pair(store, tmp_path):
-    """Two stores of one kind."""
+    """Two stores of the same kind."""
     (tmp_path / "second").mkdir()
     second = type(store)(tmp_path / "second")
     yield store.open(), second.open()
@@ -64,7 +64,7 @@ def pair(store, tmp_path):
 
 @pytest.mark.parametrize("node", [note, note_in_a_thread])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_each_graph_gets_its_own(pair, node, at_once):
+def test_each_graph_gets_its_own_checkpointer(pair, node, at_once):
     apps = [line(node, kind=IsolatedStateGraph).compile(checkpointer=ClewCheckpointer(each)) for each in pair]
     configs = [{**CONFIG, "thread_id": name} for name in ("a", "b")]
 
@@ -98,7 +98,7 @@ def test_each_graph_gets_its_own_while_their_streams_are_read_in_turns(pair):
     run(go())
 
 
-def test_tools_get_that_of_their_graph(pair):
+def test_tools_get_the_checkpointer_of_their_graph(pair):
     async def remember(config: Any, checkpointer: Any = Inject[AgentflowCheckpointer]) -> str:
         await checkpointer.aput_messages({"thread_id": "notes"}, [said(f"noted for {config['thread_id']}")])
         return "done"
@@ -144,13 +144,13 @@ def test_building_a_graph_leaves_the_active_container_as_it_was(store):
 
 
 def elsewhere() -> Any:
-    """What code of this thread, and of a new one, finds active."""
+    """The container that is active in this thread, and the one in a new thread."""
     with ThreadPoolExecutor(1) as pool:
         return InjectQ.get_instance(), pool.submit(InjectQ.get_instance).result()
 
 
 async def stopped(app: Any, config: Any) -> None:
-    """A run that is cancelled in its node."""
+    """Start a run and cancel it in its node."""
     work = asyncio.create_task(app.ainvoke(hello(), config))
     for _ in range(20):
         await asyncio.sleep(0)
@@ -159,7 +159,7 @@ async def stopped(app: Any, config: Any) -> None:
 
 
 async def broken_off(app: Any, config: Any) -> None:
-    """A stream that is not read to its end."""
+    """Start a stream and stop reading it early."""
     stream = app.astream(hello(), config)
     await anext(stream)
     await stream.aclose()
@@ -218,7 +218,7 @@ def test_a_plain_graph_after_isolated_ones_runs_on_its_own_store(pair):
         assert {each.thread_id for each in memory.list_threads({"user_id": "ann"})} == expected
 
 
-def test_a_node_that_is_put_in_anothers_place_is_looked_up_too(pair):
+def test_defaults_of_an_overriding_node_are_looked_up_too(pair):
     async def other(state: Any, config: Any) -> Any:
         return said("other", "assistant")
 
@@ -233,7 +233,7 @@ def test_a_node_that_is_put_in_anothers_place_is_looked_up_too(pair):
 
 
 def plain(memory: Any, *nodes: Any) -> Any:
-    """A compiled graph of Agentflow's own class, in the container of the process."""
+    """A compiled graph of Agentflow's own class, in the process's container."""
     return line(*nodes or talking("one"), kind=StateGraph).compile(checkpointer=ClewCheckpointer(memory))
 
 
@@ -320,7 +320,7 @@ def test_outside_of_runs_the_last_compiled_graph_has_its_checkpointer_in_the_con
 
 
 def test_inject_in_a_node_of_a_plain_graph_keeps_what_it_found_first(pair):
-    """Why `IsolatedStateGraph` is still there. If this fails, injectq has changed."""
+    """The reason for `IsolatedStateGraph`. If this fails, injectq has changed."""
 
     def where(state: Any, config: Any, checkpointer: Any = Inject[AgentflowCheckpointer]) -> Any:
         checkpointer.put_messages({"thread_id": "notes"}, [said(f"noted for {config['thread_id']}")])

@@ -1,4 +1,6 @@
-"""Real processes, killed without warning: what was done stays done, and the next process goes on from there."""
+"""Real processes, killed without warning: finished steps stay, and the next process continues from
+there.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def worker(url: str, how: str, *come_in: str) -> Any:
 
 
 def lines(process: Any, last: str) -> list[str]:
-    """What the process tells, up to the line `last`."""
+    """The lines that the process prints, up to `last`."""
     told: list[str] = []
     for line_ in process.stdout:
         told.append(line_.strip())

@@ -1,6 +1,7 @@
-"""An agent in a process of its own, to be killed: `python -m tests.adapters.agentflow.worker <url> <how> <input as JSON>`.
+"""An agent in its own process, to be killed.
 
-It tells each thing that it does on its standard output, and where it says that it hangs, it does.
+`python -m tests.adapters.agentflow.worker <url> <how> <input as JSON>` prints each step. After it
+prints that it hangs, it waits forever.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CONFIG = {"thread_id": "trip", "user_id": "ann"}
 
 
 class Adapter(ClewCheckpointer[Any]):
-    """Lets a tool wait until the result of another is recorded."""
+    """Makes a tool wait until another's result is recorded."""
 
     has_recorded = asyncio.Event()
 

@@ -1,1 +1,1 @@
-"""Checkpointers by dependency injection."""
+"""Tests of dependency injection."""

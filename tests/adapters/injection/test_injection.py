@@ -1,4 +1,4 @@
-"""Plain functions get the checkpointer of the container that is active when they are called."""
+"""Functions get the checkpointer of the container that is active when they are called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.checkpointer.support import run
 
 @pytest.fixture(params=STORES)
 def pair(request, tmp_path):
-    """Two containers, each with a checkpointer of its own."""
+    """Two containers, each with its own checkpointer."""
     opened = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -76,7 +76,7 @@ def test_tasks_that_overlap_leave_nothing_active():
 
     async def go():
         first, second, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        # The one that began first ends first, while the other is still going on.
+        # The first to begin ends first, while the other still runs.
         tasks = [asyncio.create_task(within(one, first, second)), asyncio.create_task(within(two, second, done))]
         await asyncio.sleep(0)
         assert InjectQ.get_instance() is own
@@ -131,11 +131,11 @@ def test_a_generator_gets_it_too(pair):
             assert run(go()) == [memory]
 
 
-def test_what_is_passed_is_not_looked_up(pair):
+def test_arguments_that_are_passed_are_not_looked_up(pair):
     assert which("given") == which(memory="given") == "given"
 
 
-def test_what_a_function_raises_is_raised_as_it_is(pair):
+def test_exceptions_of_a_function_are_not_wrapped(pair):
     @resolved
     async def fail(memory: Any = Inject[clew.BaseCheckpointer]) -> None:
         raise LookupError("no such town")
@@ -162,7 +162,7 @@ def test_without_a_checkpointer_the_error_says_how_to_provide_one():
             run(remember("nowhere"))
 
 
-def test_what_else_is_missing_is_injectq_s_to_say():
+def test_other_missing_services_raise_the_error_of_injectq():
     class Absent(Protocol): ...
 
     @resolved

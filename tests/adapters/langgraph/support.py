@@ -1,4 +1,4 @@
-"""What the tests of the LangGraph adapter share."""
+"""Helpers of the LangGraph tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from clew.adapters.langgraph import ClewSaver
 
 
 class SyncSaver(ClewSaver):
-    """A saver whose async methods call the sync ones in a thread, so that whatever tests the first tests the others."""
+    """A saver whose async methods call the sync ones in a thread, so that a test of the async
+    methods covers both.
+    """
+
+    _plain: ClewSaver | None = None
 
     async def aput(self, *args: Any, **kwargs: Any) -> Any:
         return await self._inner(ClewSaver.put, *args, **kwargs)
@@ -45,14 +49,14 @@ class SyncSaver(ClewSaver):
         await self._inner(ClewSaver.prune, *args, **kwargs)
 
     async def _inner(self, method: Any, *args: Any, **kwargs: Any) -> Any:
-        # On a plain saver: there the sync methods run the async ones of ClewSaver itself, not these.
-        plain = ClewSaver(self.checkpointer)
-        plain._memory = self._memory
-        return await asyncio.to_thread(method, plain, *args, **kwargs)
+        # On a plain saver, whose sync methods run ClewSaver's own async ones and not these.
+        if self._plain is None:
+            self._plain = ClewSaver(self.checkpointer)
+        return await asyncio.to_thread(method, self._plain, *args, **kwargs)
 
 
 def config(thread_id: str = "t", **more: Any) -> Any:
-    """A config as users of LangGraph write it."""
+    """A config in the form that users of LangGraph write."""
     return {"configurable": {"thread_id": thread_id, **more}}
 
 

@@ -1,4 +1,6 @@
-"""A graph's own classes come back as they were, with the defaults, in the process that saved them and in the next one."""
+"""A graph's own classes keep their types with default settings, in this process and in the next
+one.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ from pydantic import v1 as pydantic_v1
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.langgraph.graphs import classes_of
-from clew.adapters.langgraph.serializing import Stranger
+from clew.adapters.langgraph.serializer import Stranger
 from clew.adapters.langgraph.values import strict_serializer
+from clew.bounded import BoundedMap
 from tests.adapters.langgraph.support import config
 
 
@@ -138,7 +141,7 @@ def one_node(schema: Any, saver: Any, node: Any = lambda state: {"turn": 1}, **o
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether both are equal and of the same types, however deep."""
+    """Whether both are equal and have the same types, at any depth."""
     if type(one) is not type(other) or one != other:
         return False
     if isinstance(one, dict):
@@ -188,7 +191,7 @@ class Answer(pydantic.BaseModel):
 
 
 class AnsweringModel(FakeListChatModel):
-    """A model that gives what it is asked for."""
+    """A model that returns the requested structure."""
 
     def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:
         return RunnableLambda(lambda _: schema(city="Lisbon"))
@@ -275,7 +278,7 @@ def test_classes_of_a_function_come_back_as_those_of_the_graph_that_asks(checkpo
 
 
 class Moody:
-    """A node that can't be looked at, as a proxy of something that is not there yet."""
+    """A node that can't be inspected, such as a proxy for a missing object."""
 
     def __getattribute__(self, name: str) -> Any:
         if name == "__dict__":
@@ -286,7 +289,7 @@ class Moody:
         return {"kept": 1}
 
 
-def test_what_can_t_be_looked_at_is_left_out():
+def test_nodes_that_cant_be_inspected_are_skipped():
     moody = Moody()
     graph = one_node(State, None, lambda state: moody(state) and {"mood": Mood.GOOD})
     assert Mood in classes_of(graph)
@@ -304,7 +307,7 @@ def test_nodes_that_are_added_to_a_builder_later_are_looked_at_too(checkpointer)
     assert graph.with_config(tags=["x"]).get_state(config()).values["kept"] == Shape("late")
 
 
-def test_models_and_tools_are_no_data_even_if_code_names_them():
+def test_models_and_tools_are_not_data_even_if_code_names_them():
     def node(state: Untyped) -> Any:
         return {"kept": FakeListChatModel(responses=["x"])}
 
@@ -315,7 +318,7 @@ def test_a_class_that_nobody_named_is_refused_and_the_error_says_what_to_write(c
     unheard: Any = make_dataclass("Unheard", ["x"], namespace={"__module__": __name__})
 
     def node(state: Untyped, runtime: Runtime[Any]) -> Any:
-        # As a tool of somebody else's gives it: no code of the graph names the class.
+        # A third-party tool returns such an object: no code of the graph names its class.
         return {"kept": {"deep": [runtime.context]}}
 
     graph = one_node(Untyped, ClewSaver(checkpointer), node)
@@ -326,7 +329,7 @@ def test_a_class_that_nobody_named_is_refused_and_the_error_says_what_to_write(c
     assert allowed.get_state(config("allowed")).values["kept"] == {"deep": [unheard(1)]}
 
 
-def test_what_extends_a_type_of_python_s_is_its_content_if_a_framework_made_it():
+def test_subclasses_of_builtins_from_frameworks_are_saved_as_the_builtin():
     serde = strict_serializer(())
     values = {"text": AIMessage("hi").text, "default": defaultdict(list, a=[1]), "ordered": OrderedDict(a=1)}
     found = serde.loads_typed(serde.dumps_typed(values))
@@ -335,7 +338,7 @@ def test_what_extends_a_type_of_python_s_is_its_content_if_a_framework_made_it()
         serde.dumps_typed([Money("1")])
 
 
-def test_what_is_no_data_can_t_be_allowed():
+def test_classes_that_are_not_data_cant_be_allowed():
     with pytest.raises(clew.ConfigError, match=r"clew\.register"):
         ClewSaver("memory://", allow=[object])
 
@@ -363,7 +366,7 @@ def test_data_imports_nothing_and_runs_no_constructor(monkeypatch):
 
 def test_a_saver_does_not_keep_the_classes_of_graphs_that_are_gone():
     classes = strict_serializer(()).classes
-    classes._bound = 10
+    classes._order = BoundedMap(max_entries=10)
     made = [make_dataclass(f"Made{number}", ["x"], namespace={"__module__": __name__}) for number in range(30)]
     classes.learn(made)
     gone = weakref.ref(made[0])

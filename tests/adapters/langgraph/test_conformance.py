@@ -1,4 +1,4 @@
-"""LangGraph's own conformance suite, whole, on every storage, through the async methods and through the sync ones."""
+"""LangGraph's whole conformance suite on every storage, through the async and the sync methods."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_every_capability_is_there_and_every_test_of_the_suite_passes(store, sav
     assert {name: result.failures for name, result in report.results.items() if result.failures} == {}
     assert {each.value for each in Capability} == {name for name, result in report.results.items() if result.detected}
     passed = {name: result.tests_passed for name, result in report.results.items()}
-    # A newer suite may have more.
+    # A newer suite may have more tests.
     assert all(passed[name] >= count for name, count in TESTS.items()), passed

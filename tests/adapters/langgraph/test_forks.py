@@ -1,4 +1,4 @@
-"""A graph goes on in a fork as it would have gone on in the source."""
+"""A graph continues in a fork as it would have continued in the source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.adapters.langgraph.support import Log, chat, config, say, texts
 
 
 class Waiting:
-    """Graphs that wait for an answer, and what they ran."""
+    """Graphs that wait for an answer, and a log of what they ran."""
 
     def __init__(self, saver: Any) -> None:
         self.saver = saver
@@ -53,7 +53,9 @@ class Waiting:
 
 
 def wait_and_answer(saver: Any, kind: str, fork: Any) -> dict[str, Any]:
-    """What a graph of this kind tells when it waits, and what it does with the answer, in what `fork` makes of the thread."""
+    """Return a waiting graph's state and what it does with the answer, in the thread that `fork`
+    returns.
+    """
     graphs = Waiting(saver)
     graph = getattr(graphs, kind)()
     graph.invoke({"log": ["begun"]}, config())
@@ -80,7 +82,7 @@ def test_a_graph_that_waits_waits_in_a_fork_too(saver, kind):
 
 
 @pytest.mark.parametrize("kind", ["side_by_side", "asked_twice", "inside"])
-def test_a_fork_of_the_saver_s_has_all_that_waits_in_subgraphs_too(saver, kind):
+def test_a_fork_by_the_saver_includes_waiting_subgraphs(saver, kind):
     expected = wait_and_answer(InMemorySaver(), kind, config)
     assert wait_and_answer(saver, kind, lambda: saver.fork(config(), "fork")) == expected
     waits = Waiting(saver)
@@ -92,7 +94,7 @@ def test_a_fork_of_the_saver_s_has_all_that_waits_in_subgraphs_too(saver, kind):
 
 
 def remembering(saver: Any) -> Any:
-    """A graph whose node asks a sub-agent with a memory of its own how much it remembers."""
+    """A graph whose node asks a sub-agent with its own memory how much it remembers."""
     inner: Any = StateGraph(Log)
     agent = inner.add_node("hear", lambda state: {"log": ["heard"]}).add_edge(START, "hear").compile(checkpointer=True)
     builder: Any = StateGraph(Log)
@@ -143,7 +145,7 @@ def test_a_fork_before_a_node_that_ran_runs_it_again(saver):
     assert sorted(graph.invoke(Command(resume="no"), fork)["log"]) == ["begun", "paid", "they said no"]
 
 
-def test_a_fork_of_what_is_not_there_or_into_what_is_is_refused(saver):
+def test_forks_of_missing_threads_and_into_existing_ones_are_refused(saver):
     graph = chat(saver)
     graph.invoke(say("one"), config())
     graph.invoke(say("one"), config("taken"))
@@ -197,7 +199,7 @@ def test_delta_channels_of_a_fork_are_rebuilt_from_its_source(saver, delta_graph
         assert texts(again.invoke(say("more"), config(name))) == [*SAID, "here", "answer 7", "more", "answer 9"]
 
 
-def test_without_its_source_a_fork_says_so_and_is_not_empty(saver, delta_graph):
+def test_a_fork_without_its_source_raises_an_error_instead_of_looking_empty(saver, delta_graph):
     saver.checkpointer.fork("t", "fork")
     copied = saver.fork(config(), "copied")
     saver.delete_thread("t")
@@ -206,7 +208,7 @@ def test_without_its_source_a_fork_says_so_and_is_not_empty(saver, delta_graph):
     assert texts(delta_graph.invoke(say("on"), copied)) == [*SAID, "on", "answer 7"]
 
 
-def test_a_history_that_was_cut_says_so_and_is_not_empty(saver, delta_graph):
+def test_a_cut_history_raises_an_error_instead_of_looking_empty(saver, delta_graph):
     saver.checkpointer.cleanup(clew.RetentionPolicy(max_history=1))
     with pytest.raises(clew.CorruptRecordError, match="messages"):
         delta_graph.get_state(config())

@@ -1,6 +1,8 @@
-"""New code must read old threads: `tests/golden/langgraph-N.db` has what ClewSaver wrote in layout N.
+"""Golden files: new code must read `tests/golden/langgraph-N.db`, which ClewSaver wrote in layout
+N.
 
-To add a layout, run `python -m tests.adapters.langgraph.test_golden` once and commit the new file; never change an old one.
+To add a layout, run `python -m tests.adapters.langgraph.test_golden` once and commit the new file.
+Never change an old one.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ OBJECTS: dict[str, Any] = {
     "path": Path("/tmp/x"),
     "document": Document("text", metadata={"source": "x"}),
 }
-"""Those of the user's, of Python's and of LangChain's that are not messages, which layout 2 packs with Clew's codec."""
+"""Types that layout 2 packs with Clew's codec: the user's, Python's, and LangChain's except
+messages.
+"""
 
 
 def write(path: Path) -> None:

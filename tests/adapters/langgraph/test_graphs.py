@@ -1,4 +1,4 @@
-"""Real graphs on every storage: what LangGraph's users do with a checkpointer."""
+"""Real graphs on every storage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_conversation_goes_on_where_it_was_left(store):
     assert isinstance(state["messages"][1], AIMessage)
 
 
-def test_the_same_with_await(store):
+def test_a_conversation_with_await(store):
     async def converse() -> Any:
         graph = chat(ClewSaver(store.open()))
         await graph.ainvoke(say("one"), config())
@@ -100,7 +100,7 @@ def test_update_state_makes_a_checkpoint_of_its_own(saver):
     assert found.metadata["source"] == "update"
 
 
-def test_messages_that_are_removed_or_changed_in_the_middle_are(saver):
+def test_messages_can_be_removed_and_changed_in_the_middle(saver):
     graph = chat(saver)
     for text in ("one", "two", "three"):
         graph.invoke(say(text), config())
@@ -142,7 +142,7 @@ def test_parallel_nodes_and_sends_come_together_in_order(saver):
     assert graph.get_state(config()).values == state
 
 
-def test_what_succeeded_beside_a_failure_is_not_run_again(store):
+def test_parallel_tasks_that_succeeded_do_not_run_again_after_a_failure(store):
     ran: list[str] = []
 
     async def run(*, fails: bool, given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LangGraph computes with checkpoint ids: whatever a checkpoint is called, it gets a UUID for it, and finds it by that."""
+"""LangGraph gets a UUID for every checkpoint id, and finds the checkpoint by it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_id_of_clew_s_is_read_back_from_its_uuid():
 
 
 @given(st.one_of(OWN, st.text(min_size=1), st.uuids().map(str)))
-def test_every_id_has_a_uuid_that_is_read_back_or_says_that_it_can_t_be(own):
+def test_every_id_has_a_uuid_that_is_recovered_or_marked_as_a_digest(own):
     outer = outer_id(own)
     assert UUID(outer)
     assert inner_id(outer) in (own, None)
@@ -71,7 +71,7 @@ def test_ids_of_both_kinds_sort_by_time():
 
 @pytest.fixture
 def threads(checkpointer):
-    """Threads that wait before their only node, and whose heads LangGraph did not write."""
+    """Threads that wait before their only node, with heads that LangGraph did not write."""
     graph = chat(ClewSaver(checkpointer), interrupt_before=["answer"])
     graph.invoke(say("one"), config())
     checkpointer.fork("t", "a fork")
@@ -107,7 +107,7 @@ def test_a_new_turn_and_a_bulk_update_begin_on_such_a_head(threads):
         assert len({each.config["configurable"]["checkpoint_id"] for each in graph.get_state_history(config(name))}) > 2
 
 
-def test_what_came_before_a_checkpoint_that_is_gone_is_told_by_time(checkpointer):
+def test_checkpoints_before_a_removed_one_are_found_by_time(checkpointer):
     saver = ClewSaver(checkpointer)
     checkpointer.put_checkpoint("t", {"messages": []}, new_id="first")
     checkpointer.put_state("t", {"messages": [HumanMessage("by Clew", id="1")]})

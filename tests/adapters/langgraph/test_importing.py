@@ -1,4 +1,4 @@
-"""What LangGraph's own savers wrote comes over, once."""
+"""Import of threads from LangGraph's own savers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.adapters.langgraph.test_values import Frame, Point, Reversing, put
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def source(request, tmp_path):
-    """A saver of LangGraph's own, and its URL."""
+    """One of LangGraph's own savers, and its URL."""
     if request.param == "sqlite":
         path = tmp_path / "theirs.db"
         with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
@@ -45,7 +45,7 @@ def source(request, tmp_path):
 
 @pytest.fixture
 def filled(source):
-    """Two conversations, one of them alice's, and one that waits for an answer."""
+    """Two conversations, one owned by alice, and a thread that waits for an answer."""
     saver, url = source
     for text in ("one", "two"):
         chat(saver).invoke(say(text), config("plain"))
@@ -110,7 +110,10 @@ def test_an_import_that_was_cut_short_goes_on_and_a_second_one_finds_nothing_new
 
 
 def spreading(saver: Any) -> Any:
-    """The graph that the files of older versions were written with: it waits before it runs a node three times."""
+    """The graph that wrote the files of older versions.
+
+    It waits before a node that runs three times.
+    """
     builder: Any = StateGraph(Log)
     builder.add_node("go", lambda state: {"log": ["go"]})
     builder.add_node("each", lambda sent: {"log": [f"each {sent['n']}"]})
@@ -125,7 +128,9 @@ DONE = ["in", "go", "each 0", "each 1", "each 2"]
 
 @pytest.mark.parametrize("old", OLD, ids=lambda path: path.stem)
 def test_files_of_older_versions_come_over_and_their_graphs_go_on(checkpointer, old):
-    """`sqlite-X.db` is what LangGraph X wrote: the thread "done", and "t", in which three tasks are to be sent."""
+    """LangGraph X wrote `sqlite-X.db`: the thread "done", and "t", where three tasks are to be
+    sent.
+    """
     before = old.read_bytes()
     with open_source(f"sqlite:///{old}") as opened:
         assert import_threads(opened, ClewSaver(checkpointer)).checkpoints == 7
@@ -137,7 +142,9 @@ def test_files_of_older_versions_come_over_and_their_graphs_go_on(checkpointer, 
 
 
 def test_a_store_of_postgres_that_was_never_migrated_comes_over(checkpointer):
-    """langgraph-checkpoint-postgres 1.0.9 has no `task_path`; its saver of today can't read such tables."""
+    """Tables of langgraph-checkpoint-postgres 1.0.9 have no `task_path`; current versions can't
+    read them.
+    """
     url = shared_postgres()
     with PostgresSaver.from_conn_string(url) as opened:
         theirs: Any = opened
@@ -166,7 +173,7 @@ def test_a_store_of_postgres_that_was_never_migrated_comes_over(checkpointer):
     ],
     ids=["pickled", "encrypted"],
 )
-def test_what_another_serializer_wrote_is_told_in_one_line_and_comes_over_with_it(tmp_path, checkpointer, serde, kind):
+def test_data_of_another_serializer_is_reported_in_one_line_and_imported_with_it(tmp_path, checkpointer, serde, kind):
     path = tmp_path / "theirs.db"
     value: Any = Frame(1) if kind == "pickle" else "secret"
     with closing(sqlite3.connect(path)) as connection:
@@ -230,19 +237,19 @@ def test_the_command_imports_and_says_how_much(filled, tmp_path):
         saver = ClewSaver(checkpointer)
         newest = saver.get_tuple(config("plain"))
         assert newest is not None
-        # The times are those of the source.
+        # The import keeps the times of the source.
         assert checkpointer.list_checkpoints("plain")[0].timestamp.isoformat() == newest.checkpoint["ts"]
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--from", "mysql://x"], "no store of LangGraph's"),
-        (["--from", "sqlite:///nowhere.db"], "there is no nowhere.db"),
+        (["--from", "mysql://x"], "is not the URL of a LangGraph store"),
+        (["--from", "sqlite:///nowhere.db"], "there is no file nowhere.db"),
         (["--from", "sqlite:///x.db", "--allow", "Plan"], "a module and a class"),
     ],
 )
-def test_wrong_input_is_told_in_one_line(args, said, tmp_path, monkeypatch):
+def test_wrong_input_is_reported_in_one_line(args, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = CliRunner().invoke(app, ["--url", "sqlite:///ours.db", "import", "langgraph", *args])
     assert ran.exit_code == 1

@@ -1,4 +1,4 @@
-"""A graph whose process is killed, and its server with it, goes on where it was."""
+"""A graph continues where it was after its process and server are killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ url, killed = sys.argv[1], sys.argv[2] == "killed"
 
 def step(name, waits=False):
     def node(state):
-        print(name + chr(10), end="", flush=True)  # in one piece: another node says its name at the same time
+        print(name + chr(10), end="", flush=True)  # one write: another node prints at the same time
         if waits and killed:
             sys.stdin.read()
         return {"messages": [AIMessage(name, id=name)]}
@@ -46,11 +46,11 @@ with ClewSaver(url) as saver:
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])
 def place(request, tmp_path):
-    """The URL of a store, and its server, if it has one."""
+    """The URL of a store and its server, if there is one."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/agent.db", None
         return
-    # What Redis acknowledges is on the disk only if it is told to put it there.
+    # Redis acknowledges before it writes to disk unless told otherwise.
     settings = {"appendonly": "yes", "appendfsync": "always"}
     with PostgresServer() if request.param == "postgres" else RedisServer(settings) as server:
         yield server.url, server
@@ -72,7 +72,7 @@ def test_a_killed_run_goes_on_with_the_node_that_it_was_killed_in(place):
     assert process.returncode == -signal.SIGKILL
     if server is not None:
         server.start()
-    # Nothing that was saved runs again.
+    # No saved step runs again.
     said = python(GRAPH, url, "resumed").splitlines()
     assert said == ["second", "third", "['beside', 'first', 'second', 'third']"]
     with ClewSaver(url) as saver:

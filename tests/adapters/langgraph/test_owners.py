@@ -1,4 +1,6 @@
-"""A thread that belongs to somebody is to a graph what any other is: the configs that LangGraph hands back name the owner."""
+"""Graphs work with owned threads like with any other: the configs that LangGraph hands back name
+the owner.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def nested(saver: Any) -> Any:
 
 
 def walk(saver: Any) -> dict[str, Any]:
-    """All that a graph does with the configs that it was given."""
+    """Everything that a graph does with the configs that it gets."""
     graph = nested(saver)
     graph.invoke({"x": 1}, MINE)
     history = list(graph.get_state_history(MINE))
@@ -112,7 +114,7 @@ def test_delta_channels_of_an_owned_thread_are_rebuilt(saver):
     assert talk(saver) == talk(InMemorySaver())
 
 
-def test_the_owner_comes_back_as_the_caller_wrote_him(saver):
+def test_the_owner_is_returned_as_the_caller_wrote_it(saver):
     for owner in ("ana", 7, UUID(int=7)):
         graph = chat(saver)
         thread = config(f"of {owner}", user_id=owner)
@@ -128,14 +130,14 @@ def test_the_owner_comes_back_as_the_caller_wrote_him(saver):
     }
 
 
-def test_a_thread_of_nobody_s_names_nobody(saver):
+def test_the_config_of_a_thread_without_an_owner_names_none(saver):
     graph = chat(saver)
     graph.invoke(say("one"), config())
     assert set(graph.get_state(config()).config["configurable"]) == {"thread_id", "checkpoint_ns", "checkpoint_id"}
     assert type(graph.get_state(config()).config["configurable"]["thread_id"]) is str
 
 
-def test_what_is_listed_of_all_threads_names_their_owners(saver):
+def test_listing_all_threads_names_their_owners(saver):
     chat(saver).invoke(say("one"), config("a", user_id="ana"))
     chat(saver).invoke(say("one"), config("b"))
     listed = list(saver.list(None))
@@ -148,13 +150,26 @@ def test_an_id_that_knows_its_owner_is_text_like_any_other(saver):
     graph.invoke(say("one"), MINE)
     thread_id = graph.get_state(MINE).config["configurable"]["thread_id"]
     assert (thread_id, hash(thread_id), f"{thread_id}", repr(thread_id)) == ("t", hash("t"), "t", "'t'")
-    for again in (pickle.loads(pickle.dumps(thread_id)), copy.deepcopy(thread_id), str(thread_id)):
-        assert texts(graph.get_state(config(again)).values) == ["one", "answer to one"]
-    # Whoever says another name is taken at his word, and plain text knows nobody.
-    for other in (config(thread_id, user_id="bob"), config("".join(thread_id))):
-        with pytest.raises(clew.PermissionDeniedError):
-            graph.get_state(other)
+    # A caller who names another user is trusted.
+    with pytest.raises(clew.PermissionDeniedError):
+        graph.get_state(config(thread_id, user_id="bob"))
     assert saver.checkpointer.get_state({"thread_id": thread_id, "user_id": "ana"}) is not None
+
+
+@pytest.mark.parametrize("taken", [lambda it: it, str, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_an_id_that_is_taken_out_of_a_loaded_config_has_no_rights(saver, taken):
+    graph = chat(saver)
+    graph.invoke(say("one"), MINE)
+    loaded = graph.get_state(MINE).config["configurable"]
+    thread_id = taken(loaded["thread_id"])
+    for asked in (config(thread_id), config(thread_id, checkpoint_id=loaded["checkpoint_id"])):
+        with pytest.raises(clew.PermissionDeniedError):
+            graph.get_state(asked)
+        with pytest.raises(clew.PermissionDeniedError):
+            graph.invoke(say("two"), asked)
+        with pytest.raises(clew.PermissionDeniedError):
+            saver.fork(asked, "mine")
+    assert texts(graph.get_state(MINE).values) == ["one", "answer to one"]
 
 
 def test_another_configurable_may_name_the_owner_or_none(checkpointer):
@@ -174,7 +189,7 @@ def test_another_configurable_may_name_the_owner_or_none(checkpointer):
 
 
 @pytest.mark.parametrize("key", ["user_id", None])
-def test_who_is_refused_is_told_where_the_owner_s_name_comes_from(checkpointer, key):
+def test_a_refusal_says_where_the_owners_name_comes_from(checkpointer, key):
     chat(ClewSaver(checkpointer)).invoke(say("one"), MINE)
     saver = ClewSaver(checkpointer, owner_key=key)
     with pytest.raises(clew.PermissionDeniedError, match="owner_key") as refused:
@@ -216,7 +231,7 @@ def test_a_thread_of_somebody_else_s_does_not_look_empty_to_whoever_reads_it(che
     assert checkpointer.list_threads({"user_id": "bob"}) == []
 
 
-def test_a_thread_of_nobody_s_is_read_by_everybody_and_so_is_one_that_is_not_there(saver):
+def test_every_user_can_read_threads_without_an_owner_and_missing_ones(saver):
     graph = chat(saver)
     graph.invoke(say("one"), config())
     for user in ({}, {"user_id": "bob"}, {"user_id": clew.ANY_USER}):

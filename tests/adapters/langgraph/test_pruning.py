@@ -1,4 +1,4 @@
-"""Pruning leaves what a graph needs to go on, and no more."""
+"""Pruning keeps exactly what a graph needs to continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conversation record holds what was said, once, whatever the graph does with its list."""
+"""The conversation record has each message once, whatever the graph does with its list."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def record(saver: ClewSaver, thread: str = "t", **asked: Any) -> list[str]:
     return [each.text() for each in saver.checkpointer.list_messages(thread, limit=None, **asked)]
 
 
-def test_what_is_said_again_is_recorded_again(saver):
+def test_a_repeated_text_is_recorded_again(saver):
     talk(saver, Plain, "yes", "yes")
     assert record(saver) == ["yes", "re yes", "yes", "re yes"]
 
@@ -86,7 +86,7 @@ def test_going_back_adds_what_is_new_and_nothing_twice(saver):
 
 def test_a_list_that_can_t_be_compared_cheaply_is_recorded_once_too(saver):
     class Odd(AIMessage):
-        """Of a class that is nobody's."""
+        """A message class that no framework defines."""
 
     def answer(state: Plain) -> Any:
         return {"messages": [Odd(content=f"re {state['messages'][-1].content}", id="odd"), AIMessage("cut \ud83d")]}
@@ -131,7 +131,7 @@ def test_a_search_finds_calls_of_tools_by_name_and_arguments(saver):
     assert saver.checkpointer.verify().ok
 
 
-def test_a_removal_is_not_said(saver):
+def test_removals_are_not_recorded(saver):
     def answer(state: Plain) -> Any:
         return {"messages": [RemoveMessage(id="x"), AIMessage("summed up")]}
 
@@ -186,7 +186,7 @@ def test_a_message_of_a_delta_channel_comes_with_the_checkpoint_that_takes_it_in
     assert [(commit.checkpoint is not None, len(commit.messages)) for commit in said] == [(True, 1)] * 12
 
 
-def test_half_an_emoji_of_a_stream_that_was_cut_ends_no_run(checkpointer):
+def test_half_an_emoji_of_a_cut_stream_does_not_end_a_run(checkpointer):
     def answer(state: MessagesState) -> Any:
         call = {"name": "look\udc00", "args": {"at": ["\ud83d"]}, "id": "c", "type": "tool_call"}
         blocks: list[Any] = [{"type": "text", "text": "cut \ud83d"}]

@@ -1,4 +1,4 @@
-"""What a long conversation takes: the messages, not their square."""
+"""A long conversation takes space in proportion to its messages, not to their square."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LENGTH = 500
 
 
 class Prose:
-    """Sentences of words that come again, as people's do."""
+    """Sentences with repeated words, as in real prose."""
 
     def __init__(self) -> None:
         self._random = random.Random(1)
@@ -72,7 +72,7 @@ def test_a_turn_brings_as_much_late_as_early(store):
 
 def test_a_message_that_did_not_change_is_not_serialized_again(checkpointer, monkeypatch):
     stored: list[Any] = []
-    module: Any = importlib.import_module("clew.adapters.langgraph.saver")
+    module: Any = importlib.import_module("clew.adapters.langgraph.writer")
     real = module.stored
 
     def spying(value: Any, *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a graph saves is an ordinary Clew thread."""
+"""A graph's thread is an ordinary Clew thread."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def test_its_state_has_the_channels_as_fields(talked):
     assert isinstance(state["messages"][0], HumanMessage)
 
 
-def test_whoever_does_not_know_langchain_reads_records(talked):
+def test_readers_without_langchain_get_records(talked):
     plain = StateCodec(Registry(), max_state_bytes=1 << 20)
-    message = plain.unpack(talked._codec.pack(talked.get_state("t")["messages"][0], name="message"))
+    message = plain.unpack(talked._engine.codec.pack(talked.get_state("t")["messages"][0], name="message"))
     assert isinstance(message, clew.Record)
     assert (message.type_name, message["content"]) == ("langchain.HumanMessage", "one")
 
@@ -220,7 +220,7 @@ def test_going_back_by_id_is_no_conflict(checkpointer):
     assert texts(graph.invoke(say("on"), config()))[-2:] == ["on", "answer to on"]
     graph.update_state(old.config, say("a third way"))
     assert texts(graph.get_state(config()).values) == ["one", "answer to one", "a third way"]
-    # A snapshot of the head says its id: starting there is going back by id, too.
+    # A snapshot of the head contains its id, so starting there counts as going back by id.
     assert graph.invoke(None, graph.get_state(config()).config)["messages"]
 
 

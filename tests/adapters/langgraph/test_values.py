@@ -1,4 +1,4 @@
-"""What goes in comes back, and what is stored never names code to run."""
+"""Values keep their types, and stored data never names code to run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from langgraph.types import Interrupt, Send
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph.serializing import Serialized, Stranger
+from clew.adapters.langgraph.serializer import Serialized, Stranger
 from clew.ids import new_id
 from tests.adapters.langgraph.support import chat, config, delta_graph, say
 
@@ -121,14 +121,14 @@ def test_langgraph_s_and_langchain_s_own_types_come_back_as_they_were(saver, nam
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_what_the_user_allows_comes_back_as_it_was(checkpointer, name):
+def test_allowed_classes_keep_their_types(checkpointer, name):
     saver = ClewSaver(checkpointer, allow=MINE)
     put(saver, {name: USERS[name]})
     assert get(saver)[name] == USERS[name]
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_what_nobody_named_or_allowed_is_refused_with_the_way_to_allow_it(saver, name):
+def test_a_class_that_is_not_named_or_allowed_is_refused_with_the_way_to_allow_it(saver, name):
     with pytest.raises(clew.UnsupportedTypeError, match=r"ClewSaver\(…, allow=\[(Model|Point|Color)\]\)"):
         put(saver, {name: USERS[name]})
     assert saver.checkpointer.get_thread("t") is None
@@ -148,7 +148,7 @@ def test_a_class_that_this_saver_does_not_know_comes_back_as_a_record_and_is_sav
 
 
 def test_what_older_versions_saved_in_langgraph_s_format_comes_back_as_it_was(checkpointer):
-    """Those passed all that is not plain to LangGraph's serializer."""
+    """Older versions passed everything but plain data to LangGraph's serializer."""
     old = JsonPlusSerializer()
     values = {**USERS, **{name: OWN[name] for name in ("path", "documents", "sends", "interrupt")}}
     put(ClewSaver(checkpointer), {"x": 1})
@@ -191,7 +191,7 @@ def test_formats_that_are_never_written_are_not_read(saver, kind):
 
 
 class Frame:
-    """Something that only pickle can save, as a table of pandas is."""
+    """An object that only pickle can save, such as a pandas table."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -203,7 +203,7 @@ class Frame:
 
 
 class WithPickle(JsonPlusSerializer):
-    """A serializer of the user's that is one of LangGraph's, with a format of its own."""
+    """A user's serializer that extends LangGraph's and has its own format."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         return "mine", pickle.dumps(obj)
@@ -245,7 +245,7 @@ def test_what_another_serializer_wrote_is_not_read_and_the_error_says_what_to_pa
             get(saver)
 
 
-def test_what_is_no_serializer_is_refused_when_the_saver_is_made():
+def test_an_invalid_serializer_is_refused_when_the_saver_is_made():
     with pytest.raises(clew.ConfigError, match="dumps_typed"):
         ClewSaver("memory://", serde=cast(Any, 5))
 
@@ -295,7 +295,7 @@ def test_a_channel_may_be_called_like_clew_s_own_field(saver):
 
 
 class Backwards:
-    """A serializer that hides everything, as one that encrypts does."""
+    """A serializer that hides everything, like one that encrypts."""
 
     def __init__(self) -> None:
         self._inner = JsonPlusSerializer()
@@ -343,13 +343,13 @@ def test_metadata_stays_plain_and_is_filtered_whatever_the_serializer(checkpoint
     assert found.metadata["said"] == told["said"]
 
 
-def test_metadata_that_went_through_a_serializer_is_read_and_pruned_by(checkpointer):
+def test_metadata_that_went_through_a_serializer_is_read_and_used_by_prune(checkpointer):
     saver = ClewSaver(checkpointer, serde=Backwards(), messages=None)
     graph = delta_graph(saver)
     for number in range(7):
         graph.invoke({"log": [HumanMessage(f"said {number}", id=f"s{number}")]}, config())
     expected = [each.content for each in graph.get_state(config()).values["log"]]
-    # As it was stored before metadata was left plain.
+    # Older versions passed metadata to the serializer, too.
     for each in checkpointer.get_history("t", None):
         metadata = {name: Serialized(*saver.serde.dumps_typed(value)) for name, value in each.metadata.metadata.items()}
         parent = {} if each.metadata.parent_id else {"parent": None}
@@ -366,7 +366,7 @@ def test_metadata_that_went_through_a_serializer_is_read_and_pruned_by(checkpoin
     assert [each.content for each in delta_graph(fresh).get_state(config()).values["log"]] == expected
 
 
-def test_what_comes_back_as_a_record_is_told_once_with_the_way_to_allow_it(checkpointer, caplog):
+def test_an_unknown_class_is_logged_once_with_the_way_to_allow_it(checkpointer, caplog):
     name = f"Unheard{new_id()}"
     unheard: Any = make_dataclass(name, ["x"], namespace={"__module__": __name__})
     put(ClewSaver(checkpointer, allow=[unheard]), {"a": unheard(1), "b": unheard(2)})

@@ -1,4 +1,4 @@
-"""What llmfy's tests share: checkpoints of the installed generation, and flows that may crash."""
+"""Helpers of the llmfy tests: checkpoints of the installed generation, and flows that may crash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llmfy import END, START, FlowEngine, Message, Role
 from llmfy.flow_engine.checkpointer.base_checkpointer import Checkpoint, CheckpointMetadata
 
 NEW = "node" in {each.name for each in fields(CheckpointMetadata)}
-"""Whether the installed llmfy is of the newer generation (0.11), or of the older (0.9)."""
+"""Whether the installed llmfy belongs to the newer generation (0.11) or the older one (0.9)."""
 NODE, TIME = ("node", "created_at") if NEW else ("node_name", "timestamp")
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -49,8 +49,10 @@ class State(TypedDict):
 
 
 class Flow:
-    """START, first, second, third, END: each node says something. `crash` names the one that fails; at `meet`, runs
-    wait for each other."""
+    """START, first, second, third, END: each node adds a message.
+
+    `crash` names the node that fails. At the node `meet`, runs wait for each other.
+    """
 
     def __init__(self, checkpointer: Any) -> None:
         self.crash: str | None = None

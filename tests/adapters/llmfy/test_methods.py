@@ -1,4 +1,6 @@
-"""save, load, list, delete, clear_all, get_stats: what llmfy documents, where its own backends disagree with it too."""
+"""save, load, list, delete, clear_all and get_stats behave as llmfy documents, even where its own
+backends don't.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 import clew
 from clew.adapters.llmfy import ClewCheckpointer
-from clew.adapters.llmfy.metadata import told_by
+from clew.adapters.llmfy.metadata import fields_of
 from clew.testing import FakeClock
 from tests.adapters.llmfy.support import MOMENT, NEW, TIME, checkpoint, node_of
 from tests.checkpointer.support import run
@@ -72,7 +74,7 @@ def test_a_limit_gives_the_newest_and_none_of_them_for_zero(llmfy):
     run(go())
 
 
-def test_what_is_not_there_is_none(llmfy):
+def test_missing_sessions_and_checkpoints_are_none(llmfy):
     async def go():
         assert await llmfy.load("absent") is None
         assert await llmfy.load("absent", "c1") is None
@@ -155,7 +157,7 @@ def test_statistics_are_there_without_an_event_loop_too(llmfy):
     assert llmfy.get_stats() == expected
 
 
-def test_what_goes_in_and_comes_out_is_the_caller_s_own(llmfy):
+def test_callers_get_and_keep_their_own_copies(llmfy):
     async def go():
         saved = checkpoint(1, state={"list": [1]})
         await llmfy.save(saved)
@@ -231,7 +233,7 @@ def test_a_session_of_either_generation_is_read_by_the_installed_one(llmfy, meta
             assert told == (of_newer if metadata is NEWER else of_older)
         (info,) = await llmfy.checkpointer.alist_checkpoints("s")
         assert (info.node_name, info.step, info.run_id) == ("ask", 4, "r" if metadata is NEWER else None)
-        assert info.metadata["llmfy"] == told_by(metadata)
+        assert info.metadata["llmfy"] == fields_of(metadata)
 
     run(go())
 
@@ -246,7 +248,7 @@ def test_a_checkpoint_that_llmfy_has_not_made_is_read_too(llmfy):
     run(go())
 
 
-def test_a_choice_that_is_none_is_refused():
+def test_an_invalid_on_conflict_is_refused():
     with pytest.raises(clew.ConfigError):
         ClewCheckpointer("memory://", on_conflict="ignore")  # type: ignore[arg-type]
 

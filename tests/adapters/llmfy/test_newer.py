@@ -1,4 +1,4 @@
-"""What flows of llmfy 0.11 alone do: fan out, and save nothing before their first node, so that two runs can meet there."""
+"""Flows that only llmfy 0.11 has: they fan out, and two runs can start from the same checkpoint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_branches_that_a_run_sends_out_are_one_checkpoint(store):
 
 
 async def two_at_once(checkpointer, on_conflict):
-    """Two runs that start from the same checkpoint, and save one after the other."""
+    """Two runs that start from the same checkpoint and save one after the other."""
     flows = [Flow(ClewCheckpointer(checkpointer, on_conflict=on_conflict)) for _ in range(2)]
     await flows[0].engine.invoke(user("hi"), session_id="s")
     flows[0].meet = flows[1].meet = asyncio.Barrier(2)
@@ -55,7 +55,7 @@ async def two_at_once(checkpointer, on_conflict):
     )
 
 
-def test_of_two_runs_at_once_none_is_lost(store):
+def test_two_concurrent_runs_are_both_kept(store):
     async def go():
         checkpointer = store.open()
         results = await two_at_once(checkpointer, "branch")
@@ -68,7 +68,7 @@ def test_of_two_runs_at_once_none_is_lost(store):
     run(go())
 
 
-def test_of_two_runs_at_once_the_later_is_refused_if_asked_for(store):
+def test_the_later_of_two_concurrent_runs_is_refused_on_request(store):
     async def go():
         results = await two_at_once(store.open(), "reject")
         (refused,) = [each for each in results if isinstance(each, BaseException)]
@@ -81,7 +81,7 @@ class Talk(TypedDict):
     messages: list[dict[str, str]]
 
 
-def test_runs_at_once_that_say_the_same_are_each_recorded(store):
+def test_concurrent_runs_with_the_same_text_are_both_recorded(store):
     async def go():
         checkpointer = store.open()
         meet = asyncio.Barrier(3)

@@ -1,4 +1,6 @@
-"""The conversation record of real flows whose messages are plain dicts without ids: what was said is in it once."""
+"""The conversation record of flows whose messages are dicts without ids: each message is recorded
+once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from llmfy import END, START, FlowEngine, Message, Role
 
-from clew.adapters.fingerprint import unsaid
+from clew.adapters.fingerprint import new_places
 from clew.adapters.llmfy import ClewCheckpointer
 from tests.adapters.llmfy.support import NEW, checkpoint
 from tests.checkpointer.support import run
@@ -30,7 +32,7 @@ def said(text: str, role: str = "user", **more: Any) -> dict[str, Any]:
 
 
 def flow(checkpointer: Any, answer: Any = lambda asked: "Anything else?", edit: Any = lambda messages: messages) -> Any:
-    """One node: it answers the last message, and does with the list what `edit` does."""
+    """One node that answers the last message and then applies `edit` to the list."""
 
     async def node(state):
         asked = state["messages"][-1]
@@ -44,7 +46,7 @@ def flow(checkpointer: Any, answer: Any = lambda asked: "Anything else?", edit: 
 
 
 async def talk(engine, *questions, session="s", messages=()):
-    """One run for each question; returns the list of messages of the last."""
+    """Run the flow once for each question. Returns the messages of the last run."""
     messages = list(messages)
     for question in questions:
         messages = (await engine.invoke({"messages": [*messages, said(question)]}, session_id=session))["messages"]
@@ -55,7 +57,7 @@ async def record(checkpointer, session="s"):
     return [each.text() for each in await checkpointer.alist_messages(session, limit=None)]
 
 
-def test_what_is_said_again_is_recorded_again(store):
+def test_a_repeated_text_is_recorded_again(store):
     async def go():
         checkpointer = store.open()
         await talk(flow(ClewCheckpointer(checkpointer)), "yes", "no", "yes", "yes")
@@ -141,12 +143,12 @@ def test_several_processes_in_turns_record_each_message_once(store):
     run(go())
 
 
-def test_of_several_runs_at_once_on_a_session_each_is_recorded(store):
+def test_concurrent_runs_on_a_session_are_all_recorded(store):
     async def go():
         texts = ["p0", "p1", "p2", "p3"]
         checkpointer = store.open()
         saver = ClewCheckpointer(checkpointer)
-        # An engine for each: that of 0.9 has one state for all its runs.
+        # One engine for each run: an engine of 0.9 shares its state between runs.
         engines = [flow(saver, lambda asked: f"re {asked}") for _ in texts]
         await asyncio.gather(*(talk(engine, each) for engine, each in zip(engines, texts, strict=True)))
         assert sorted(await record(checkpointer)) == sorted([*texts, *(f"re {each}" for each in texts)])
@@ -168,7 +170,7 @@ def test_a_thread_that_was_deleted_elsewhere_and_begun_anew_has_its_greeting(sto
 
 def test_messages_are_new_where_they_do_not_follow_in_the_earlier_list():
     def new(before, now):
-        return [now[at] for at in unsaid(list(before), list(now))]
+        return [now[at] for at in new_places(list(before), list(now))]
 
     assert new("", "aa") == ["a", "a"]
     assert new("aba", "aba") == []

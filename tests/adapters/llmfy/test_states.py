@@ -1,4 +1,4 @@
-"""States of real flows: whatever llmfy's own memory keeps, a store keeps as well."""
+"""States of real flows: a store keeps everything that llmfy's own memory backend keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import clew
 from clew.adapters.llmfy import ClewCheckpointer
-from clew.adapters.llmfy.metadata import LLMFY, told_by
+from clew.adapters.llmfy.metadata import LLMFY, fields_of
 from tests.adapters.llmfy.support import NEW, append, checkpoint
 from tests.checkpointer.support import run
 
@@ -44,7 +44,7 @@ STOP = Stop("Wien", datetime(2026, 3, 1, tzinfo=UTC))
 
 
 def flow(checkpointer: Any, payload: Any) -> Any:
-    """Two nodes: one that puts `payload` into the state, and one that gives it on."""
+    """Two nodes: one that puts `payload` into the state, and one that copies it."""
 
     async def put(state):
         return {"payload": payload}
@@ -87,7 +87,7 @@ def test_a_state_comes_back_as_it_was(store, payload):
         assert found.state["payload"] == (await saver().list(SESSION))[0].state["payload"] == payload
         assert type(found.state["payload"]) is type(payload)
         if NEW:
-            # The engine of 0.9 can't read some of these, from its own memory either.
+            # The engine of 0.9 can't read some of these, even from its own memory backend.
             other = flow(saver(), payload)
             assert (await other.get_state(SESSION))["payload"] == payload
             assert (await other.invoke({}, session_id=SESSION))["payload"] == payload
@@ -110,7 +110,7 @@ def test_an_object_of_a_class_that_nobody_named_is_refused_at_save(checkpointer)
 def test_an_object_of_a_class_that_this_process_does_not_know_is_refused_at_load(store):
     async def go():
         stored = {"in": [(1, clew.Record("Gone", {"town": "Wien"}))]}
-        await store.open().aput_checkpoint(SESSION, stored, metadata={LLMFY: told_by(checkpoint(1).metadata)})
+        await store.open().aput_checkpoint(SESSION, stored, metadata={LLMFY: fields_of(checkpoint(1).metadata)})
         saver = ClewCheckpointer(store.open())
         with pytest.raises(clew.ConfigError, match=r"types=\[Gone\]"):
             await saver.load(SESSION)
@@ -120,7 +120,7 @@ def test_an_object_of_a_class_that_this_process_does_not_know_is_refused_at_load
 
 
 def tagged(value: Any) -> dict[str, Any]:
-    """An object as llmfy 0.11 writes it, and as the adapter stored it before."""
+    """An object in the form that llmfy 0.11 writes, and that the adapter used to store."""
     cls = type(value)
     data = value.model_dump(mode="json") if isinstance(value, BaseModel) else {"name": value.name, "at": None}
     return {"__type__": f"{cls.__module__}.{cls.__qualname__}", "data": data}
@@ -138,7 +138,7 @@ def test_what_was_stored_with_tags_is_read_as_objects(store):
 
     async def go():
         memory = store.open()
-        await memory.aput_checkpoint(SESSION, stored, metadata={LLMFY: told_by(checkpoint(1).metadata)})
+        await memory.aput_checkpoint(SESSION, stored, metadata={LLMFY: fields_of(checkpoint(1).metadata)})
         saver = ClewCheckpointer(memory, types=[Voyage, Stop])
         found = await saver.load(SESSION)
         assert found is not None
@@ -148,13 +148,13 @@ def test_what_was_stored_with_tags_is_read_as_objects(store):
             "trips": {"first": trip, "stop": Stop("Wien", None)},  # type: ignore[arg-type]
         }
         assert found.state == (await saver.list(SESSION))[0].state == expected
-        # What is in the record by its id is not there twice.
+        # A message that is recorded under its id is not recorded again.
         await memory.aput_messages(SESSION, [{"message_id": message.id, "role": "user", "content": "hi"}])
         await saver.save(checkpoint(2, state=found.state))
         assert [each.text() for each in await memory.alist_messages(SESSION)] == ["hi"]
 
         await memory.aput_checkpoint(
-            "other", {"n": tagged(Unknown(town="x"))}, metadata={LLMFY: told_by(checkpoint(1).metadata)}
+            "other", {"n": tagged(Unknown(town="x"))}, metadata={LLMFY: fields_of(checkpoint(1).metadata)}
         )
         with pytest.raises(clew.ConfigError, match=r"types=\[Unknown\]"):
             await ClewCheckpointer(memory).load("other")
@@ -162,13 +162,13 @@ def test_what_was_stored_with_tags_is_read_as_objects(store):
     run(go())
 
 
-def test_a_list_that_goes_on_changing_is_saved_as_it_was(store):
+def test_a_list_that_changes_during_the_save_is_saved_as_it_was(store):
     async def go():
         memory = store.open()
         saver = ClewCheckpointer(memory)
         state: dict[str, Any] = {"list": [1], "deep": {"in": ([1],)}}
         saving = asyncio.create_task(saver.save(checkpoint(1, state=state)))
-        # Until its first wait, and then another branch of the run goes on.
+        # The save has started and waits, and another branch of the run goes on.
         await asyncio.sleep(0)
         state["list"].append(2)
         state["deep"]["in"][0].append(2)

@@ -1,4 +1,4 @@
-"""What the tests of sessions share: items of every kind, and agents whose model says what it is told."""
+"""Helpers of the session tests: items of every kind, and agents with scripted models."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ITEMS: list[Any] = [
     {"type": "from the future", "message_id": 1, "thread_id": "t", "clew": {}, "openai.item": "a key of theirs"},
     {},
 ]
-"""Of every kind, and some that nobody would send."""
+"""Items of every kind, including unlikely ones."""
 
 
 @function_tool
@@ -71,7 +71,7 @@ def weather(city: str) -> str:
 
 
 def agent(*steps: Any) -> Agent[Any]:
-    """An agent whose model gives these answers: texts, or pairs of a tool's name and its arguments."""
+    """An agent whose model gives these answers: texts, or pairs of tool name and arguments."""
     script = [
         [assistant_message(step)] if isinstance(step, str) else [function_call(*step, call_id=f"call_{number}")]
         for number, step in enumerate(steps)
@@ -80,7 +80,7 @@ def agent(*steps: Any) -> Agent[Any]:
 
 
 def texts(items: list[Any]) -> list[str]:
-    """What the messages among `items` say."""
+    """The texts of the messages in `items`."""
     said = []
     for item in items:
         content = item.get("content", "")

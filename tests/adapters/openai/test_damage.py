@@ -1,4 +1,4 @@
-"""One damaged row hides nothing else of a session."""
+"""A damaged row makes nothing else in a session unreadable."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_damaged_message_hides_no_item(sqlite):
     run(go())
 
 
-def test_of_a_damaged_state_and_a_damaged_message_the_rest_is_there(sqlite):
+def test_with_a_damaged_state_and_message_the_rest_is_readable(sqlite):
     filled(sqlite)
     damage(sqlite, "value_rows", "data", 0)
     damage(sqlite, "messages", "data", 3)

@@ -1,4 +1,6 @@
-"""Agents of the SDK, run by its Runner with its scripted model: tools, streaming, resuming, compaction, crashes."""
+"""Agents of the SDK, run by its Runner with its scripted model: tools, streaming, resuming,
+compaction, crashes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from tests.checkpointer.support import run
 
 @pytest.fixture
 def tracing():
-    """Traces are made, and sent nowhere."""
+    """Traces are made, but not sent."""
     set_trace_processors([])
     set_tracing_disabled(False)
     yield
@@ -80,7 +82,7 @@ def test_a_run_without_an_event_loop_is_kept_too(store):
     assert texts(run(session.get_items())) == ["Hi", "Hello."]
 
 
-def test_half_an_emoji_ends_no_run(store):
+def test_half_an_emoji_does_not_end_a_run(store):
     def fetch() -> str:
         return str(json.loads('"cut \\ud83d"'))
 
@@ -152,7 +154,7 @@ def test_a_fork_of_a_run_takes_another_way(store):
 
 
 class Compactor:
-    """Stands for the service that summarises: the SDK calls nothing else of its client."""
+    """A fake of the summarizing service, with the only method that the SDK calls."""
 
     def __init__(self) -> None:
         self.responses = self
@@ -179,7 +181,7 @@ def test_compaction_replaces_the_items_in_one_commit_and_keeps_the_history(store
 
 
 class Redacting(ClewSession):
-    """Keeps a word out of the store."""
+    """Redacts a word before it is stored."""
 
     def __init__(self, *given: Any, word: str, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -190,7 +192,7 @@ class Redacting(ClewSession):
 
 
 class Uncovering(ClewSession):
-    """Shows other items than are stored."""
+    """Returns other items than the stored ones."""
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         items: list[Any] = await super().get_items(limit)
@@ -198,7 +200,7 @@ class Uncovering(ClewSession):
 
 
 class Counting(ClewSession):
-    """Knows how often it was cleared."""
+    """Counts how often it was cleared."""
 
     cleared = 0
 
@@ -208,7 +210,7 @@ class Counting(ClewSession):
 
 
 class Keeping(ClewSession):
-    """Gives no item away."""
+    """Refuses to pop items."""
 
     async def pop_item(self) -> None:
         return None
@@ -259,7 +261,7 @@ def test_nothing_is_replaced_around_a_method_that_a_subclass_overrides(store):
 
 
 class Named(ClewSession):
-    """Overrides nothing of the protocol."""
+    """Overrides no method of the protocol."""
 
     name = "mine"
 
@@ -288,7 +290,7 @@ def test_a_fork_does_not_close_the_store_that_its_source_opened(tmp_path):
     run(go())
 
 
-def test_compaction_of_the_latest_items_gives_way_to_whoever_wrote_meanwhile(store):
+def test_compaction_of_the_latest_items_yields_to_concurrent_writers(store):
     async def go():
         session, other = ClewSession("s", store.open()), ClewSession("s", store.open())
         await session.add_items(said(*"abcd"))

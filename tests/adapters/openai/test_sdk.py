@@ -1,4 +1,4 @@
-"""What is left out of the SDK's own tests is said, with the reason."""
+"""The documentation lists every test of the SDK that is left out, with the reason."""
 
 from __future__ import annotations
 

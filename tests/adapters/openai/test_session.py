@@ -1,4 +1,4 @@
-"""The Session protocol, and the thread that a session is."""
+"""The Session protocol, and the thread behind a session."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_item_can_be_made_again_from_its_message(item):
     assert list(item_of(message) or {}) == list(item)
 
 
-def test_what_goes_in_and_comes_out_is_the_caller_s_own(session):
+def test_callers_get_and_keep_their_own_copies(session):
     async def go():
         item: Any = {"role": "user", "content": [{"type": "input_text", "text": "as it was"}]}
         await session.add_items([item])
@@ -142,7 +142,7 @@ def test_a_run_that_is_under_way_elsewhere_does_not_revive_a_cleared_session(sto
     run(go())
 
 
-def test_who_adds_to_a_session_that_was_cleared_elsewhere_is_told_how_to_begin_anew(store):
+def test_adding_to_a_session_that_was_cleared_elsewhere_says_how_to_begin_anew(store):
     async def go():
         here, elsewhere = ClewSession("s", store.open()), ClewSession("s", store.open())
         await here.add_items(said("before"))
@@ -181,7 +181,7 @@ def test_half_an_emoji_is_kept_as_a_question_mark_and_its_item_with_it(session):
     run(go())
 
 
-def test_an_item_that_can_not_be_saved_is_refused_though_half_an_emoji_be_in_it_too(session):
+def test_an_item_that_cant_be_saved_is_refused_even_with_half_an_emoji(session):
     half = json.loads('"\\ud83d"')
     endless: Any = {"content": half}
     endless["again"] = endless
@@ -256,14 +256,14 @@ def test_adding_costs_what_is_added_however_long_the_session_is(store):
             await session.add_items([*said(text(turn)), {"role": "assistant", "content": text(-turn)}])
         commits = session.checkpointer.storage.commits  # type: ignore[attr-defined]
         costs = [written(each) for each in commits if each.checkpoint]
-        # Together: where a list is cut depends on the ids in it, so that one turn costs a little more than another.
+        # In total: where a list is cut depends on its ids, so single turns vary a little.
         assert sum(costs[150:]) < 1.2 * sum(costs[10:60])
         assert sum(costs[100:]) < 100 * 4 * 2 * 400 * 1.3
 
     run(go())
 
 
-def test_an_owner_s_session_is_nobody_else_s(checkpointer):
+def test_other_users_cant_use_an_owned_session(checkpointer):
     async def go():
         alice = ClewSession("s", checkpointer, user_id="alice")
         await alice.add_items(said("a secret"))
@@ -317,7 +317,7 @@ def test_a_thread_whose_state_is_something_else_is_no_session(checkpointer, stat
     async def go():
         await checkpointer.aput_state("s", state)
         for call in (lambda session: session.get_items(), lambda session: session.pop_item()):
-            with pytest.raises(clew.ConfigError, match="holds no session"):
+            with pytest.raises(clew.ConfigError, match="is not a session"):
                 await call(ClewSession("s", checkpointer))
         with pytest.raises(clew.ConfigError):
             await ClewSession("s", checkpointer).add_items(said("a"))
@@ -333,9 +333,9 @@ def test_a_thread_of_langgraph_is_no_session(checkpointer):
     async def go():
         config: Any = {"configurable": {"thread_id": "s"}}
         await app.ainvoke({"messages": [HumanMessage("hi")]}, config)
-        with pytest.raises(clew.ConfigError, match="holds no session"):
+        with pytest.raises(clew.ConfigError, match="is not a session"):
             await ClewSession("s", checkpointer).add_items(said("a"))
-        with pytest.raises(clew.ConfigError, match="holds no session"):
+        with pytest.raises(clew.ConfigError, match="is not a session"):
             await ClewSession("s", checkpointer).get_items()
         assert len((await app.ainvoke({"messages": [HumanMessage("more")]}, config))["messages"]) == 4
 
@@ -409,7 +409,7 @@ def test_a_fork_begins_before_a_turn_and_goes_its_own_way(store, batches, turn, 
 
 
 @pytest.mark.parametrize("turn", [0, 4, -1])
-def test_there_is_no_fork_from_a_turn_that_was_not(session, turn):
+def test_a_fork_from_a_missing_turn_is_refused(session, turn):
     async def go():
         await session.add_items(TURNS)
         with pytest.raises(clew.ConfigError, match="3 turns"):
@@ -431,10 +431,10 @@ def test_a_fork_does_not_take_the_place_of_another_session(session):
     run(go())
 
 
-# --- Several at once
+# --- Concurrency
 
 
-def test_of_what_several_add_at_once_nothing_is_lost_or_torn(store):
+def test_concurrent_adds_lose_and_tear_nothing(store):
     async def go():
         sessions = [ClewSession("s", store.open()) for _ in range(4)]
         await asyncio.gather(
@@ -455,7 +455,7 @@ def test_of_what_several_add_at_once_nothing_is_lost_or_torn(store):
     run(go())
 
 
-def test_of_several_who_pop_at_once_each_gets_another_item(store):
+def test_concurrent_pops_get_different_items(store):
     async def go():
         sessions = [ClewSession("s", store.open()) for _ in range(4)]
         await sessions[0].add_items(said(*map(str, range(20))))

@@ -1,4 +1,4 @@
-"""Agentflow (`10xscale-agentflow`, and `10xgraph`, its successor) on Clew: `pip install 'clew[agentflow]'`.
+"""Clew under Agentflow (`10xscale-agentflow` or `10xgraph`): `pip install 'clew[agentflow]'`.
 
 graph = StateGraph()
 ...

@@ -1,7 +1,7 @@
 """Bases of saves: the checkpoint that a run, or a caller that read first, started from.
 
-Agentflow gives each run a config of its own and passes it to every call of the run. So the config carries the base, as
-it does for Agentflow's own PostgreSQL checkpointer.
+Agentflow passes one config to all calls of a run. So the config carries the base, as with
+Agentflow's own PostgreSQL checkpointer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ KEY: Final = "_clew_base"
 
 
 class Base(NamedTuple):
-    """The checkpoint that a config's saves go on from; `None` if the thread had none."""
+    """The parent of a config's next save; `None` if the thread had no checkpoint."""
 
     checkpoint_id: str | None
 
 
 class _Carried(NamedTuple):
-    """The value in a config. A config may be used again for another thread or another checkpointer: it says whose it is."""
+    """The value in a config, with its checkpointer and thread: the config may be reused for others."""
 
     owner: str
     thread: Thread
@@ -39,30 +39,36 @@ class Bases:
         self._owner = new_id()
 
     def of(self, config: MutableMapping[str, Any], thread: Thread) -> Base | None:
-        """The base of the config's next save; `None` if nothing was read with it."""
+        """Return the base of the config's next save; `None` if nothing was read with it."""
         return self._carried(config, thread).base
 
     def is_running(self, config: MutableMapping[str, Any], thread: Thread) -> bool:
-        """Whether the config is a run's that has read its state."""
+        """Whether the config belongs to a run that has read its state."""
         carried = self._carried(config, thread)
         return carried.is_run and not carried.begins
 
     def begin(self, config: MutableMapping[str, Any], thread: Thread) -> None:
-        """Let the next read of a run set its base. A base that is there stays valid until then."""
+        """Let the next read of a run set its base. An existing base stays valid until then."""
         config[KEY] = self._carried(config, thread)._replace(is_run=True, begins=True)
 
     def read(self, config: MutableMapping[str, Any], thread: Thread, checkpoint_id: str | None) -> None:
-        """Set the base after a read. A run keeps its first one: it reads again only to see if it should stop."""
+        """Set the base after a read.
+
+        A run keeps its first base: later reads only check for a stop request.
+        """
         carried = self._carried(config, thread)
         if not carried.is_run or carried.begins:
             config[KEY] = carried._replace(base=Base(checkpoint_id), begins=False)
 
     def saved(self, config: MutableMapping[str, Any], thread: Thread, checkpoint_id: str) -> None:
-        """Go on from the checkpoint that was saved with the config."""
+        """Set the base to the checkpoint that was saved with the config."""
         config[KEY] = self._carried(config, thread)._replace(base=Base(checkpoint_id), begins=False)
 
     def forget(self, config: MutableMapping[str, Any], thread: Thread) -> None:
-        """Start from nothing, after a removal. A run keeps its base, so that it does not bring back what was removed."""
+        """Drop the base after a removal.
+
+        A run keeps it, so that it can't restore what was removed.
+        """
         if not self._carried(config, thread).is_run:
             config.pop(KEY, None)
 
@@ -74,7 +80,7 @@ class Bases:
 
 
 def gone(config: dict[str, Any]) -> ThreadDeletedError:
-    """The error for a run, or a caller that read first, whose thread has no state any more."""
+    """Return the error for a run, or a caller that read first, whose thread was deleted since."""
     thread_id, run_id = config.get("thread_id"), config.get("run_id")
     when, how = "after it was read", "read it again"
     if run_id is not None:
@@ -84,7 +90,7 @@ def gone(config: dict[str, Any]) -> ThreadDeletedError:
 
 
 def stale(config: dict[str, Any], base: Base | None, error: ConflictError) -> ConflictError:
-    """The error for a run that another one came before."""
+    """Return the error for a save that another run has overtaken."""
     actual = error.facts.get("actual")
     if actual is None and base is not None and base.checkpoint_id is not None:
         return gone(config)

@@ -1,4 +1,4 @@
-"""Values with a time to live that all processes on a store share, kept as ordinary records of a thread."""
+"""A cache with TTLs that all processes on a store share, kept as ordinary records of a thread."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clew.errors import ThreadDeletedError
 from clew.model.message import Message
 
 OWNER: Final = "agentflow.cache"
-"""Whose threads the caches are: not among those of any user, nor among those of nobody."""
+"""The reserved owner of the cache's threads, which no user's list contains."""
 _SWEEP_EVERY: Final = 100
 _GRACE: Final = timedelta(hours=1)
 
 
 class TimedValues:
-    """Values by namespace and key. Each namespace is a thread, each value a message of it, replaced in its place.
+    """Values by namespace and key. Each namespace is a thread, and each value a message in it.
 
-    Reading asks the store each time: what one process puts, the next read of any other finds.
+    Every read asks the store, so a value is visible to all processes at once.
     """
 
     def __init__(self, store: BaseCheckpointer, clock: Clock) -> None:
@@ -29,44 +29,47 @@ class TimedValues:
         self._puts = count(1)
 
     async def put(self, namespace: str, key: str, value: Any, ttl: float | None) -> None:
-        """Keep `value` for `ttl` seconds, or for good."""
+        """Store `value` for `ttl` seconds, or without a limit."""
         now = self._clock.now()
         kept = {"value": value, "expires_at": now + timedelta(seconds=ttl) if ttl else None}
         record = Message(message_id=key, role="cache", metadata=kept, created_at=now)
         try:
             await self._store.aput_messages(_thread(namespace), [record])
         except ThreadDeletedError:
-            # Somebody cleared the store. A cache has nothing that a deletion should protect: begin anew.
+            # The store was cleared. A cache has nothing that must stay deleted, so start again.
             await self._store.aexists(_thread(namespace))
             await self._store.aput_messages(_thread(namespace), [record])
         if next(self._puts) % _SWEEP_EVERY == 0:
             await self._sweep(namespace)
 
     async def get(self, namespace: str, key: str) -> Any:
-        """The value, or `None` if there is none or its time is over."""
+        """Return the value, or `None` if it is missing or has expired."""
         record = await self._store.aget_message(_thread(namespace), key)
-        return record.metadata["value"] if record is not None and not self._is_over(record) else None
+        return record.metadata["value"] if record is not None and not self._has_expired(record) else None
 
     async def clear(self, namespace: str, key: str) -> Any:
-        """Forget the value and return it, as `get` does. Reads first: mostly there is none, and then nothing is written."""
+        """Remove the value and return it like `get`.
+
+        Reads first, because usually there is nothing to remove.
+        """
         record = await self._store.aget_message(_thread(namespace), key)
         if record is None:
             return None
         await self._store.adelete_message(_thread(namespace), key)
-        return None if self._is_over(record) else record.metadata["value"]
+        return None if self._has_expired(record) else record.metadata["value"]
 
     async def keys(self, namespace: str) -> list[str]:
-        """The keys of all values whose time is not over."""
+        """Return the keys of all values that have not expired."""
         records = await self._store.alist_messages(_thread(namespace), limit=None)
-        return [record.message_id for record in records if not self._is_over(record)]
+        return [record.message_id for record in records if not self._has_expired(record)]
 
     async def _sweep(self, namespace: str) -> None:
-        """Remove what ended long ago: so long that nobody puts it again between the look and the removal."""
+        """Remove values that expired so long ago that nobody puts them again meanwhile."""
         for record in await self._store.alist_messages(_thread(namespace), limit=None):
-            if self._is_over(record, by=_GRACE):
+            if self._has_expired(record, by=_GRACE):
                 await self._store.adelete_message(_thread(namespace), record.message_id)
 
-    def _is_over(self, record: Message, *, by: timedelta = timedelta()) -> bool:
+    def _has_expired(self, record: Message, *, by: timedelta = timedelta()) -> bool:
         expires_at = record.metadata["expires_at"]
         return expires_at is not None and expires_at + by <= self._clock.now()
 

@@ -11,7 +11,6 @@ from typing_extensions import TypeVar
 
 from clew.adapters.agentflow import ledger
 from clew.adapters.agentflow.addresses import address_of, key_of, user_of
-from clew.adapters.agentflow.apart import keep_apart
 from clew.adapters.agentflow.bases import Base, gone
 from clew.adapters.agentflow.cache import TimedValues
 from clew.adapters.agentflow.errors import MessageNotFoundError, translated
@@ -26,8 +25,10 @@ from clew.adapters.agentflow.framework import (
     StopRequestStatus,
     ThreadInfo,
 )
-from clew.adapters.agentflow.plain import described, plain, recorded, restored
-from clew.adapters.agentflow.saving import Saves
+from clew.adapters.agentflow.isolation import keep_apart
+from clew.adapters.agentflow.models import described, plain, recorded, restored
+from clew.adapters.agentflow.saves import Saves
+from clew.adapters.options import check_on_conflict
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
 from clew.checkpointer.blocking import blocking
@@ -41,21 +42,22 @@ from clew.model.thread import ThreadInfo as Description
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
 _CACHED_AT: Final = "__clew_head__"
-"""In a cached state: the id of the head that it was cached at."""
+"""Key in a cached state for the id of the head at that time."""
 
 
 class ClewCheckpointer(BaseCheckpointer[StateT]):
-    """Keeps Agentflow's states, messages and threads in `store`, as ordinary Clew threads.
+    """Stores Agentflow's states, messages and threads in `store`, as ordinary Clew threads.
 
-    `store` is a checkpointer such as `clew.connect()` gives, which stays the caller's to release, or a URL to connect to.
-    With `record_messages=False`, the messages of a run are kept in its state only, and not in the thread's searchable record.
+    `store` is a checkpointer, which the caller has to release, or a URL to connect to. With
+    `record_messages=False`, messages are stored in the state only, and not in the searchable
+    record.
 
-    `on_conflict` decides when two runs start from the same state of a thread. With "reject", the one that saves later
-    gets Agentflow's StaleStateError and nothing of it is saved; with "branch", the checkpoints of both are kept, and the
-    last save is the thread's state.
+    `on_conflict` decides what happens when two runs start from the same state of a thread. With
+    "reject", the later save raises Agentflow's StaleStateError and saves nothing. With "branch",
+    the checkpoints of both are kept, and the last save is the thread's state.
 
-    Every thread answers only to its `user_id`; a config without one stands for "anonymous", as in the graph. Errors are
-    those of Clew and of Agentflow at once (`clew.adapters.agentflow.errors`).
+    Only its `user_id` can use a thread. A config without one means "anonymous", as in Agentflow.
+    Errors are both Clew's and Agentflow's (`clew.adapters.agentflow.errors`).
     """
 
     def __init__(
@@ -66,30 +68,30 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         on_conflict: OnConflict = "reject",
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if on_conflict not in ("reject", "branch"):
-            raise ConfigError(f'on_conflict must be "reject" or "branch", not {on_conflict!r}')
+        check_on_conflict(on_conflict)
         self.store = connect(store) if isinstance(store, str) else store
         if not isinstance(self.store, base.BaseCheckpointer):
             raise ConfigError(f"ClewCheckpointer takes a Clew checkpointer or a URL, not {type(store).__name__}")
         self._owns_store = isinstance(store, str)
         self._cache = TimedValues(self.store, clock)
-        self._runner = self.store._runner
+        # The sync methods run like the store's own.
+        self._runner = self.store
         self._saves = Saves(self.store, record_messages=record_messages, on_conflict=on_conflict)
         self._bases = self._saves.bases
 
     # -- Lifecycle
 
     keeps_apart = True
-    """Whether plain graphs with other checkpointers in this process leave its runs alone (`apart.py`)."""
+    """Whether its runs are isolated from plain graphs with other checkpointers (`isolation.py`)."""
 
     def bind_state_type(self, state_type: type[AgentState]) -> None:
-        """Read states as `state_type`. Agentflow calls this when it compiles a graph with this checkpointer."""
+        """Load states as `state_type`. Agentflow calls this when it compiles a graph."""
         super().bind_state_type(state_type)
         keep_apart(self)
 
     @translated
     async def asetup(self) -> None:
-        """Make the store ready. Not needed: that is done by itself on first use."""
+        """Prepare the store. Optional: the first use does it."""
         await self.store.asetup()
 
     @translated
@@ -105,14 +107,14 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         header = {"format": STATE_FORMAT_VERSION, "class": type(state).__name__}
         progress = state.execution_meta
         if isinstance(progress.thread_id, int):
-            # From the config, unchecked; the model would refuse to read it.
+            # Agentflow copies the config's id unchecked. Loading the model would refuse a number.
             named = progress.model_copy(update={"thread_id": str(progress.thread_id)})
             state = state.model_copy(update={"execution_meta": named})
         return {**plain(state), STATE_META_KEY: header}
 
     def _decode_state(self, data: Any) -> StateT:
         if not isinstance(data, Mapping) or STATE_META_KEY not in data:
-            raise ConfigError("the thread's state was not saved by Agentflow; run the graph on a thread of its own")
+            raise ConfigError("the thread's state was not saved by Agentflow; run the graph on another thread")
         state: StateT = super()._decode_state(dict(data))
         return state
 
@@ -124,23 +126,23 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         messages: list[Message] | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> StateT:
-        """Save `state` and `messages` together, atomically, as the thread's new head; returns `state`."""
+        """Save `state` and `messages` atomically as the thread's new head. Returns `state`."""
         await self._saves.save(config, state, self._encode_state(state), "after", messages or (), metadata)
         return state
 
     @translated
     async def aput_state(self, config: dict[str, Any], state: StateT) -> StateT:
-        """Save `state` as the thread's new head; returns `state`."""
+        """Save `state` as the thread's new head. Returns `state`."""
         return await self.aput_checkpoint(config, state)
 
     @translated
     async def aget_state(self, config: dict[str, Any]) -> StateT | None:
-        """The thread's state, or `None`. A save with the same config goes on from it."""
+        """Return the thread's state, or `None`. It becomes the base of the config's next save."""
         key = key_of(config)
         head = await self.store.aget_checkpoint(address_of(config))
         if head is None:
             if self._bases.is_running(config, key) and self._bases.of(config, key) != Base(None):
-                # The graph reads while it runs, and would take this for a thread to begin.
+                # The graph reads during a run, and would take `None` for a new thread.
                 raise gone(config)
             self._bases.read(config, key, None)
             return None
@@ -152,24 +154,25 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aclear_state(self, config: dict[str, Any]) -> bool:
-        """Remove all checkpoints of the thread and the results of its tools. Its messages and its description stay."""
+        """Remove the thread's checkpoints and tool results. Messages and description stay."""
         await self.store.aclear_state(address_of(config))
         self._saves.forget(config)
         return True
 
     @translated
     async def aput_state_cache(self, config: dict[str, Any], state: StateT) -> StateT:
-        """Keep `state` for the running graph; when the graph has got on with it, also as a checkpoint.
+        """Cache `state` for the running graph. If the run has progressed, also save a checkpoint.
 
-        The graph names the node that comes next only here, before it runs it. What `aput_checkpoint` saves names the node
-        that is done, and whoever went on from there after a crash would run that one again. While it streams, the graph
-        saves its steps only here.
+        Only here does the graph name the node that runs next. The state in `aput_checkpoint` names
+        the finished node, which would run again after a crash. A streaming graph saves its steps
+        only here.
         """
         data = self._encode_state(state)
         known = self._saves.known_at(config)
         progress = data["execution_meta"]
         wanted = config.get("durable_checkpoint_every_step", True)
-        # A request to stop comes from outside of the run: its copy of the state may be older than the head.
+        # A stop request comes from outside of the run, and its copy of the state may be older than
+        # the head.
         stopping = state.execution_meta.stop_current_execution == StopRequestStatus.STOP_REQUESTED
         if wanted and not stopping and (known is None or known.progress != progress):
             is_new = known is None or known.progress.get("current_node") != progress["current_node"]
@@ -181,12 +184,12 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aget_state_cache(self, config: dict[str, Any]) -> StateT | None:
-        """The state that the running graph keeps in this process; `None` if any process has saved the thread since."""
+        """Return the cached state; `None` if any process has saved the thread since."""
         data = await self.store.aget_state_cache(address_of(config))
         if data is None:
             return None
         key, cached_at = key_of(config), data.pop(_CACHED_AT, None)
-        # A run may cache its state in the moment after another one saved: then it belongs to an older head.
+        # A run may cache its state right after another run saved. Then it belongs to an older head.
         if self._bases.is_running(config, key):
             if Base(cached_at) != self._bases.of(config, key):
                 return None
@@ -198,14 +201,14 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     # -- Shared cache and stop requests
 
     def _stop_request_key(self, config: dict[str, Any]) -> str:
-        # Not joined with a colon, as thread "a" of user "b:c" is not thread "a:b" of user "c".
+        # Joining with a colon would confuse thread "a" of user "b:c" with thread "a:b" of user "c".
         return json.dumps(key_of(config))
 
     @translated
     async def aclear_stop_request(self, config: dict[str, Any]) -> Any:
-        """Forget a request to stop. The graph does so when a run begins, right before it reads the state to go on from."""
+        """Remove a stop request. A run calls this right before it reads its first state."""
         if "is_stream" in config:
-            # A run's config, as the graph makes it.
+            # Only the configs of runs have this key.
             self._bases.begin(config, key_of(config))
         return await self._clear_stop_request(config)
 
@@ -214,37 +217,37 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aput_cache_value(self, namespace: str, key: str, value: Any, ttl_seconds: int | None = None) -> Any:
-        """Keep `value` for `ttl_seconds`, or for good, for all processes on this store; returns it."""
+        """Cache `value` for all processes, for `ttl_seconds` or without a limit. Returns it."""
         await self._cache.put(namespace, key, value, ttl_seconds)
         return value
 
     @translated
     async def aget_cache_value(self, namespace: str, key: str) -> Any:
-        """The value that any process put last, or `None` if there is none or its time is over."""
+        """Return the value that any process put last; `None` if it is missing or has expired."""
         return await self._cache.get(namespace, key)
 
     @translated
     async def aclear_cache_value(self, namespace: str, key: str) -> Any:
-        """Forget a value; returns it, or `None` if there was none or its time was over."""
+        """Remove a value. Returns it, or `None` if it is missing or has expired."""
         return await self._cache.clear(namespace, key)
 
     @translated
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
-        """The keys of a namespace whose values are not over."""
+        """Return the keys of a namespace whose values have not expired."""
         return [key for key in await self._cache.keys(namespace) if key.startswith(prefix or "")]
 
     # -- Results of tools
 
     @translated
     async def aget_tool_result(self, config: dict[str, Any], tool_call_id: str) -> dict[str, Any] | None:
-        """What the tool call gave when it was run, or `None` if it was not, or in another user's thread."""
+        """Return the recorded result of the tool call; `None` if the user's thread has none."""
         results = await self.store.aget_state(address_of(config) | ledger.namespace(tool_call_id))
         found = results.get(tool_call_id) if results is not None else None
         return None if found is None else ledger.unpacked(found, self.state_type)
 
     @translated
     async def aput_tool_result(self, config: dict[str, Any], tool_call_id: str, result: dict[str, Any]) -> bool:
-        """Record durably what the tool call gave, so that it is not run again after a crash. The first result stays."""
+        """Record a tool result, so that the call is not repeated. The first result wins."""
         entry = {tool_call_id: ledger.packed(result)}
         place = address_of(config) | ledger.namespace(tool_call_id)
         await save_cleaned(partial(ledger.add, self.store, place), entry)
@@ -256,14 +259,14 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     async def aput_messages(
         self, config: dict[str, Any], messages: list[Message], metadata: dict[str, Any] | None = None
     ) -> bool:
-        """Add messages at the end of the record, all or none; one with a known id replaces that one in its place."""
+        """Append messages, all or none. A known id replaces its message in place."""
         records = [recorded(message) for message in messages]
         await save_cleaned(lambda value: self.store.aput_messages(address_of(config), value, metadata), records)
         return True
 
     @translated
     async def aget_message(self, config: dict[str, Any], message_id: str | int) -> Message:
-        """One message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
+        """Return one message. Raises MessageNotFoundError (an IndexError and a ValueError)."""
         record = await self.store.aget_message(address_of(config), str(message_id))
         if record is None:
             raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
@@ -277,13 +280,13 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[Message]:
-        """Messages in their order. `search` finds a piece of text, in any language, whatever the case."""
+        """Return messages in order. `search` finds a part of the text, ignoring case."""
         records = await self.store.alist_messages(address_of(config), search, offset or 0, limit)
         return [restored(record) for record in records]
 
     @translated
     async def adelete_message(self, config: dict[str, Any], message_id: str | int) -> bool:
-        """Remove one message. Raises MessageNotFoundError, an IndexError and a ValueError, if it is not there."""
+        """Remove one message. Raises MessageNotFoundError (an IndexError and a ValueError)."""
         if not await self.store.adelete_message(address_of(config), str(message_id)):
             raise MessageNotFoundError(f"thread {config.get('thread_id')!r} has no message {message_id!r}")
         return True
@@ -292,14 +295,14 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aput_thread(self, config: dict[str, Any], thread_info: ThreadInfo) -> bool:
-        """Describe the thread. Its owner is the config's user, whoever `thread_info` names.
+        """Describe the thread. Its owner is the config's user, not the one in `thread_info`.
 
-        Raises ConfigError if `thread_info` is of another thread than the config.
+        Raises ConfigError if `thread_info` and the config name different threads.
         """
         address = address_of({"thread_id": thread_info.thread_id, **config})
         if str(thread_info.thread_id) != address["thread_id"]:
             raise ConfigError(
-                f"the ThreadInfo is of thread {thread_info.thread_id!r}, and the config names {address['thread_id']!r}"
+                f"the ThreadInfo names thread {thread_info.thread_id!r}, and the config {address['thread_id']!r}"
             )
         known = await self.store.aget_thread(address)
         info = Description(
@@ -314,7 +317,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aget_thread(self, config: dict[str, Any]) -> ThreadInfo | None:
-        """The thread's description, or `None`."""
+        """Return the thread's description, or `None`."""
         thread = await self.store.aget_thread(address_of(config))
         return None if thread is None else described(thread)
 
@@ -326,15 +329,15 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[ThreadInfo]:
-        """The threads of the config's user, the last active first; `search` looks at ids, names and tags."""
+        """Return the user's threads, last active first. `search` matches ids, names and tags."""
         user = {"user_id": user_of(config)}
         return [described(each) for each in await self.store.alist_threads(user, search, offset or 0, limit)]
 
     @translated
     async def aclean_thread(self, config: dict[str, Any]) -> bool:
-        """Remove the thread with everything: states, messages, results of tools, description, stop request.
+        """Remove the thread with its states, messages, tool results and stop request.
 
-        Says whether it was there. Raises PermissionDeniedError if it is another user's.
+        Returns whether it existed. Raises PermissionDeniedError if it belongs to another user.
         """
         was_there = await self.store.aget_thread(address_of(config)) is not None
         await self.store.adelete_thread(address_of(config))
@@ -344,11 +347,11 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aget_thread_owner(self, thread_id: str | int) -> str | None:
-        """Whose the thread is, whoever asks; `None` if it is nobody's or there is none."""
+        """Return the thread's owner, whoever asks; `None` if there is no thread or no owner."""
         thread = await self.store.aget_thread({"thread_id": str(thread_id), "user_id": ANY_USER})
         return None if thread is None else thread.user_id
 
-    # -- Sync twins: Agentflow's own make an event loop for each call, and wait for themselves inside a running one.
+    # -- Sync twins. Agentflow's own start an event loop for each call, and deadlock inside a running one.
 
     setup = blocking(asetup)
     release = blocking(arelease)
@@ -379,10 +382,10 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
 
 def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
-    """Whether the run ended, by a crash, after a node that ran tools and before the next one was named.
+    """Whether the run crashed after a node that ran tools, before the next node was named.
 
-    Running that node again would find no calls any more, and fail each time. Any other node may have chosen itself what comes
-    next, so it is run again.
+    Running that node again would find no tool calls and fail every time. Any other node may choose
+    the next one itself, so it runs again.
     """
     last = state.context[-1] if state.context else None
     return state.is_running() and metadata.get("saved") == "after" and last is not None and last.role == "tool"

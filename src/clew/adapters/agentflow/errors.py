@@ -1,4 +1,4 @@
-"""Errors of Clew that are Agentflow's as well, so that handlers for either catch them.
+"""Errors that are both Clew's and Agentflow's, so that handlers for either catch them.
 
     Clew                       Agentflow                  its REST server answers
     ConflictError              StaleStateError            409
@@ -12,9 +12,9 @@
     EncryptionError            SerializationError         500
     UnsupportedTypeError       SerializationError         500
     SchemaVersionError         SchemaVersionError         422
-    ConfigError                a ValueError, as it is     422
+    ConfigError                a ValueError, unchanged    422
 
-Agentflow's constructors write to the log. These don't: whoever catches the error decides.
+Agentflow's constructors write to the log. These don't, because whoever catches the error decides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class _Both(errors.ClewError):
-    """The attributes that Agentflow's errors have: `message`, `error_code`, `context`."""
+    """Adds the attributes of Agentflow's errors: `message`, `error_code`, `context`."""
 
     error_code = "STORAGE_000"
 
@@ -47,19 +47,19 @@ class _Both(errors.ClewError):
 
 
 class ConflictError(_Both, errors.ConflictError, exceptions.StaleStateError):
-    """Another run saved the thread since this one read it."""
+    """Another run saved the thread after this one read it."""
 
     error_code = "STORAGE_CONFLICT_000"
 
 
 class ThreadDeletedError(_Both, errors.ThreadDeletedError, exceptions.StaleStateError):
-    """The thread was deleted since this run read it."""
+    """The thread was deleted after this run read it."""
 
     error_code = "STORAGE_CONFLICT_000"
 
 
 class LeaseError(_Both, errors.LeaseError, exceptions.StaleStateError):
-    """The thread's turn is held by somebody else, or was lost to them."""
+    """Another holder has the thread's lease, or took it over."""
 
     error_code = "STORAGE_CONFLICT_000"
 
@@ -81,19 +81,19 @@ class CorruptRecordError(_Both, errors.CorruptRecordError, exceptions.Serializat
 
 
 class EncryptionError(_Both, errors.EncryptionError, exceptions.SerializationError):
-    """A stored record needs a key that was not given, or is not encrypted where it should be."""
+    """A stored record needs a key that was not given, or is not encrypted although it should be."""
 
     error_code = "STORAGE_SERIALIZATION_000"
 
 
 class UnsupportedTypeError(_Both, errors.UnsupportedTypeError, exceptions.SerializationError):
-    """The state holds something that can't be saved."""
+    """The state contains a value that can't be saved."""
 
     error_code = "STORAGE_SERIALIZATION_000"
 
 
 class SchemaVersionError(_Both, errors.SchemaVersionError, exceptions.SchemaVersionError):
-    """The store was written by a newer Clew, or is not Clew's."""
+    """The store was written by a newer version, or not by Clew."""
 
     error_code = "STORAGE_SCHEMA_000"
 
@@ -103,7 +103,7 @@ class StorageError(_Both, errors.StorageError, exceptions.StorageError):
 
 
 class TransientStorageError(_Both, errors.TransientStorageError, exceptions.TransientStorageError, ConnectionError):
-    """The storage failed in a way that may pass."""
+    """The storage failed temporarily."""
 
     error_code = "STORAGE_TRANSIENT_000"
 
@@ -111,8 +111,8 @@ class TransientStorageError(_Both, errors.TransientStorageError, exceptions.Tran
 class MessageNotFoundError(IndexError, ValueError):
     """The thread has no such message.
 
-    Agentflow's stores in memory and in SQLite raise IndexError, the one in PostgreSQL raises ValueError, and its REST
-    server answers a ValueError with 422.
+    Agentflow's in-memory and SQLite stores raise IndexError, its PostgreSQL store raises
+    ValueError, and its REST server answers a ValueError with 422.
     """
 
 
@@ -135,7 +135,7 @@ _BOTH: Final = {
 
 
 def both(error: errors.ClewError) -> errors.ClewError:
-    """`error` as an error of Agentflow too; unchanged if it is one already, or Agentflow has none for it."""
+    """Return `error` as an error of both, or unchanged if Agentflow has no counterpart."""
     if isinstance(error, _Both):
         return error
     for cls in type(error).__mro__:
@@ -147,7 +147,7 @@ def both(error: errors.ClewError) -> errors.ClewError:
 def translated(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """`method` with the errors of Clew that it raises turned into those of both."""
+    """Return `method` with Clew's errors converted to errors of both."""
 
     @functools.wraps(method)
     async def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:

@@ -1,6 +1,6 @@
-"""Names of Agentflow that the adapter uses, from whichever distribution is installed.
+"""Names of Agentflow that the adapter uses, from the installed distribution.
 
-`10xgraph` answers to the old name too, but deprecates it, so its own name is tried first.
+`10xgraph` also has the old package name, but deprecates it, so its own name is tried first.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Results of tools: their namespace in the thread, how one is added, and what it looks like there."""
+"""Ledger of tool results: where they are stored in the thread, and in which form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clew.adapters.agentflow.framework import AgentState, Message
-from clew.adapters.agentflow.plain import plain
+from clew.adapters.agentflow.models import plain
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConflictError, LeaseError, ThreadDeletedError
 
@@ -15,21 +15,23 @@ _KIND: Final = "__agentflow__"
 
 
 def namespace(tool_call_id: str) -> dict[str, str]:
-    """The part of a config that names where a call's result is: with those of the same message.
+    """Return the namespace of a call's result, as part of a config.
 
-    So few are together, and looking one up reads little. They belong to the thread: its user, its end.
+    Calls of the same message share a namespace, so that looking up a result reads little. Results
+    belong to the thread: they have its owner and are deleted with it.
     """
     message_id = tool_call_id.rpartition(":")[0]
     return {"checkpoint_ns": f"{NAMESPACE}/{message_id}"}
 
 
 async def add(store: BaseCheckpointer, place: dict[str, Any], entry: Mapping[str, Any]) -> None:
-    """Record `entry` (one call and its result) at `place`, unless the call has a result there already.
+    """Record `entry` (one call and its result) at `place`, unless the call has a result there.
 
     Raises ThreadDeletedError if the thread was deleted meanwhile.
     """
     try:
-        # Mostly it is the first of its message. A look before would make the store forget that the thread was deleted.
+        # Usually this is the first result of its message. Reading first would accept a deleted
+        # thread as a new one.
         await store.aput_checkpoint(place, dict(entry), parent=None, on_conflict="reject")
         return
     except (ThreadDeletedError, LeaseError):
@@ -39,7 +41,7 @@ async def add(store: BaseCheckpointer, place: dict[str, Any], entry: Mapping[str
     while True:
         head = await store.aget_checkpoint(place)
         if head is None:
-            message = f"thread {place['thread_id']!r} was deleted while a tool's result was recorded"
+            message = f"thread {place['thread_id']!r} was deleted while a tool result was recorded"
             raise ThreadDeletedError(message, thread_id=place["thread_id"])
         if entry.keys() <= head.state.keys():
             return
@@ -49,14 +51,17 @@ async def add(store: BaseCheckpointer, place: dict[str, Any], entry: Mapping[str
         except (ThreadDeletedError, LeaseError):
             raise
         except ConflictError:
-            # Another tool's result was first.
+            # Another tool result was recorded first.
             continue
 
 
 def packed(value: Any) -> Any:
-    """`value` with the models in it as plain data: a tool that changes the state gives the state and a message."""
+    """Convert the models in `value` to plain data.
+
+    A tool that changes the state returns the state and a message.
+    """
     if isinstance(value, AgentState):
-        # When it is played back, these are the run's own.
+        # On replay, the run has its own values of these.
         own = {"context", "context_summary", "execution_meta"}
         return {_KIND: "state", "value": plain(value, exclude=own)}
     if isinstance(value, Message):
@@ -67,7 +72,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: Any, state_type: type[AgentState]) -> Any:
-    """What `packed` was given."""
+    """Return the value that `packed` converted."""
     if isinstance(value, dict):
         if _KIND in value:
             model = Message if value[_KIND] == "message" else state_type

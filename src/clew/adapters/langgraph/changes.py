@@ -1,17 +1,14 @@
-"""What changed in a checkpoint since its parent, so that the rest is neither serialized nor stored again.
+"""Changes of a checkpoint since its parent. Only these are serialized and stored.
 
-LangGraph names the channels that have a new version. Of those that are lists, most have only grown, and that is proved, not
-believed: the whole list is dumped with the fields of its objects, in C and a tenth of the time that serializing it takes, and
-compared with the last dump. Objects that were changed in place differ there.
-
-A list of LangChain's messages is dumped as a list of their fields, with one call into C for all of them.
+LangGraph names the channels that have a new version. Most lists among them have only grown. To
+prove it, the whole list is dumped with the fields of its objects and compared with the last dump;
+objects that were changed in place differ there. Dumping happens in C and takes a tenth of the time
+of serializing. LangChain's messages are dumped as a list of their fields, in one call.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -19,14 +16,15 @@ from typing import Any, Final
 
 import ormsgpack
 
-from clew.adapters.fingerprint import unsaid
-from clew.adapters.langgraph.keeping import Kept, one_of_its_kind
+from clew.adapters.fingerprint import new_places
+from clew.adapters.langgraph.snapshots import Snapshot, interned
 from clew.adapters.langgraph.values import MESSAGES
+from clew.bounded import BoundedMap
 from clew.codec.chunks import NO_ITEMS, Chunks, packed_list
 from clew.model.checkpoint import Checkpoint
 
 MAX_BYTES: Final = 64 << 20
-"""How much memory the dumps of all threads may take together; the least recently used go first."""
+"""Memory for the dumps and snapshots of all threads. The least recently used are evicted first."""
 
 _OPTIONS: Final = (
     ormsgpack.OPT_PASSTHROUGH_TUPLE
@@ -42,10 +40,10 @@ _DICT, _EXTRA, _GIVEN = map(attrgetter, ("__dict__", "__pydantic_extra__", "__py
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What differs if what would be stored of a list differs.
+    """A dump of a list: two dumps differ if the stored lists would differ.
 
-    Of messages: their classes, their fields, `packed` as a list of maps, and which fields were given. Of anything else, all of
-    it is `packed`.
+    For messages: their classes, their fields (`packed`, a list of maps) and the names of the fields
+    that were `given`. For anything else, `packed` holds everything.
     """
 
     packed: Chunks
@@ -57,7 +55,7 @@ class Dump:
         return self.packed.count
 
     def begins_with(self, other: Dump) -> bool:
-        """Whether the first elements are all those of the other."""
+        """Whether the other's elements are the first elements of this one."""
         if not other.count:
             return True
         return (
@@ -68,7 +66,7 @@ class Dump:
         )
 
     def elements(self) -> list[Any]:
-        """One thing for each element, which differs if the element differs."""
+        """Return one value for each element. Two values differ if the elements differ."""
         items = self.packed.items()
         return list(zip(items, self.classes, self.given, strict=True)) if self.classes else [*items]
 
@@ -81,7 +79,10 @@ _NOTHING: Final = Dump(NO_ITEMS)
 
 
 def dump(value: list[Any], before: Dump = _NOTHING) -> Dump | None:
-    """The dump of a list, made of what it was `before` as far as that is the same; `None` if it can't be dumped cheaply."""
+    """Return the dump of a list; `None` if it can't be dumped cheaply.
+
+    It shares memory with the dump `before`.
+    """
     classes = tuple(map(type, value))
     try:
         if value and MESSAGES.issuperset(classes) and not any(map(_EXTRA, value)):
@@ -97,10 +98,10 @@ def _packed(value: list[Any]) -> bytes:
 
 
 def _frozen(given: list[set[str]], before: tuple[frozenset[str], ...]) -> tuple[frozenset[str], ...]:
-    """What `given` is now, made of what it was `before` as far as that is the same."""
+    """Freeze the sets in `given`, reusing those of `before` that are equal."""
     if tuple(given[: len(before)]) != before:
         before = ()
-    return before + tuple(map(one_of_its_kind, given[len(before) :]))
+    return before + tuple(map(interned, given[len(before) :]))
 
 
 def _fields(obj: Any) -> ormsgpack.Ext:
@@ -118,43 +119,44 @@ def _fields(obj: Any) -> ormsgpack.Ext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A checkpoint as it was last saved or loaded here: its channels, the dumps of those that are lists, and its state.
+    """A checkpoint that this process saved or loaded, with dumps of its lists.
 
-    `doubtful`: a list was not what its dump said when it came to the next save. Mostly it was edited; but it may also be
-    that its objects are dumped differently once they were stored and loaded, so the next load dumps them anew.
+    `doubtful`: at the next save, a list did not begin with its dump. Usually it was edited. But
+    some objects are also dumped differently after they were stored and loaded, so the next load
+    dumps them anew.
     """
 
     checkpoint_id: str
     channels: frozenset[str]
     dumps: Mapping[str, Dump]
     saved: Checkpoint
-    kept: Kept | None
+    snapshot: Snapshot | None
     doubtful: bool = False
 
     @property
     def weight(self) -> int:
-        kept = self.kept.weight if self.kept is not None else 0
-        return 500 + kept + sum([dump.weight for dump in self.dumps.values()])
+        snapshot = self.snapshot.weight if self.snapshot is not None else 0
+        return 500 + snapshot + sum([dump.weight for dump in self.dumps.values()])
 
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """How to make a checkpoint's channels out of its parent's."""
+    """The difference between a checkpoint's channels and its parent's."""
 
     set: dict[str, Any] = field(default_factory=dict)
     append: dict[str, list[Any]] = field(default_factory=dict)
     remove: list[str] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
-    """How many elements at the beginning of a list that was changed are as they were."""
+    """For each list that grew: how many elements it had before."""
     dumps: dict[str, Dump] = field(default_factory=dict)
     surprising: bool = False
-    """Whether a list is not the one of before with more at its end."""
+    """Whether a list changed in another way than growing at its end."""
 
 
 def changes(
     parent: Known | None, values: Mapping[str, Any], new_versions: Collection[str], store: Callable[[Any, str], Any]
 ) -> Changes:
-    """What to change in `parent` to get `values`; `store` gives what is stored of a value."""
+    """Return how `values` differ from `parent`. `store` converts a value to its stored form."""
     found = Changes(remove=[name for name in parent.channels if name not in values] if parent else [])
     for name, value in values.items():
         before = parent.dumps.get(name) if parent else None
@@ -174,8 +176,8 @@ def changes(
     return found
 
 
-def new_places(parent: Known | None, found: Changes, name: str, value: list[Any]) -> list[int] | None:
-    """The places of what a list has that its parent's has not; `None` if that can't be told from what is known."""
+def added_places(parent: Known | None, found: Changes, name: str, value: list[Any]) -> list[int] | None:
+    """Return the places of the elements that the parent's list lacks; `None` if memory can't tell."""
     if name not in found.set and name not in found.append:
         return []
     if kept := found.kept.get(name):
@@ -185,35 +187,26 @@ def new_places(parent: Known | None, found: Changes, name: str, value: list[Any]
     before = parent.dumps.get(name)
     if before is None:
         return list(range(len(value))) if name not in parent.channels else None
-    return unsaid(before.elements(), found.dumps[name].elements())
+    return new_places(before.elements(), found.dumps[name].elements())
 
 
 class Memory:
-    """What is known of the last checkpoint of each thread and namespace, within a bound."""
+    """LRU cache of the last checkpoint of each thread and namespace, bounded in bytes."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: BoundedMap[tuple[str, str], Known] = BoundedMap(max_weight=max_bytes)
 
     def get(self, key: tuple[str, str], checkpoint_id: str | None) -> Known | None:
-        """What is known of this checkpoint, if it is the last one of its namespace here."""
+        """Return the last checkpoint of the namespace if it is `checkpoint_id`."""
         known = self.last(key)
         return known if known is not None and known.checkpoint_id == checkpoint_id else None
 
     def last(self, key: tuple[str, str]) -> Known | None:
-        """What is known of the last checkpoint of its namespace here, whether or not it still is the head."""
-        with self._lock:
-            known = self._known.get(key)
-            if known is not None:
-                self._known.move_to_end(key)
-            return known
+        """Return the checkpoint that this process saved or loaded last, the head or not."""
+        return self._known.get(key)
 
     def put(self, key: tuple[str, str], known: Known) -> None:
-        with self._lock:
-            old = self._known.pop(key, None)
-            self._known[key] = known
-            self._bytes += known.weight - (old.weight if old else 0)
-            while self._bytes > self._max_bytes and self._known:
-                self._bytes -= self._known.popitem(last=False)[1].weight
+        self._known.put(key, known, known.weight)
+
+    def __len__(self) -> int:
+        return len(self._known)

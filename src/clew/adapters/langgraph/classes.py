@@ -1,19 +1,20 @@
-"""Registry of the classes that a graph's values may come back as.
+"""Registry of the classes that a graph's values may have.
 
-Stored data holds names of classes, and a name is only looked up among classes that this process knows already: LangChain's
-and LangGraph's own data types, those that the user allows, and those that the graph itself names (`graphs.py`). Nothing is
-imported because data says so, and no constructor runs: objects are made of their fields.
+Stored data contains class names. A name is looked up only among classes that this process already
+knows: LangChain's and LangGraph's data types, those that the user allows, and those that the graph
+names (`graphs.py`). Data never causes an import, and no constructor runs: objects are built from
+their fields.
 """
 
 from __future__ import annotations
 
 import importlib
 import ipaddress
+import math
 import pathlib
 import re
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import timezone
 from typing import Any, Final, TypeVar
@@ -27,17 +28,18 @@ from langchain_core.messages import BaseMessage
 from langgraph import types as langgraph
 from langgraph.store import base as store
 
+from clew.bounded import BoundedMap
 from clew.codec.classes import Entry, is_saveable_class
 from clew.codec.registry import DEFAULT_REGISTRY, Registry, register
 from clew.errors import ConfigError
 
 T = TypeVar("T")
 Allowed = Iterable[type | tuple[str, str]]
-"""Classes, or their modules and names."""
+"""Classes, or pairs of module and name."""
 MAX_LEARNED: Final = 2000
-"""How many classes of graphs a saver knows at most; the graphs that were used last come first."""
+"""How many classes of graphs a saver remembers. Those learned first are forgotten first."""
 BUILTINS: Final = (str, bytes, int, float, list, dict, tuple, set, frozenset)
-"""Types that a class may extend without having fields."""
+"""Built-in types that a class without fields may extend."""
 
 MESSAGES: Final[frozenset[Any]] = frozenset(
     getattr(langchain, name)
@@ -62,47 +64,48 @@ for _class in MESSAGES:
 
 
 def spelled(cls: type) -> str:
-    """The name that data has for a class."""
+    """Return the name of a class in stored data."""
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 class Classes(Registry):
-    """A registry whose names tell the modules too, with a bound; `allow` may name classes that are imported when needed.
+    """A bounded registry with qualified names.
 
-    A class that extends a known one is known as well: a schema says `Shape` and means circles. Of what frameworks define,
-    only messages are extended in this way.
+    `allow` may name classes, which are imported when needed.
+
+    Subclasses of a known class are known as well: a schema that says `Shape` includes circles.
+    Among the classes of frameworks, this holds for messages only.
     """
 
     def __init__(self, parent: Registry, allow: Allowed = (), *, bound: int | None = None) -> None:
         super().__init__(parent)
         self._lock = threading.RLock()
-        self._bound = bound
-        self._order: OrderedDict[type, None] = OrderedDict()
+        self._order: BoundedMap[type, type] = BoundedMap(max_entries=math.inf if bound is None else bound)
         self._allowed = {tuple(each) for each in allow if not isinstance(each, type)}
         for each in allow:
             if isinstance(each, type):
                 self.know(each)
 
     def know(self, cls: type) -> None:
-        """Let values come back as `cls`. Raises ConfigError if its objects can't be taken apart."""
+        """Allow values of `cls`. Raises ConfigError if its objects can't be saved."""
         known = self.by_name(spelled(cls))
         if known is not None and known.cls is cls:
             return
         if is_saveable_class(cls):
             self.register(cls)
         elif _is_old_pydantic(cls):
-            self.register(cls, encode=_taken_apart_by_old_pydantic, decode=_old_pydantic_maker(cls))
+            self.register(cls, encode=_fields_of_old_pydantic, decode=_old_pydantic_maker(cls))
         elif (base := next((each for each in BUILTINS if issubclass(cls, each)), None)) is not None:
             self.register(cls, encode=base, decode=cls)
         else:
             raise ConfigError(
-                f"{cls.__module__}.{cls.__qualname__} can't be allowed: it is no dataclass, pydantic model, msgspec struct, "
-                "attrs class, named tuple or enum; call clew.register(…, encode=…, decode=…) for it",
+                f"{cls.__module__}.{cls.__qualname__} can't be allowed: it is not a dataclass, pydantic model, msgspec "
+                "struct, attrs class, named tuple or enum; call clew.register(…, encode=…, decode=…) for it",
                 type=cls,
             )
 
     def learn(self, classes: Iterable[type]) -> None:
-        """Know these; those that can't be taken apart are left out, and refused when they are saved."""
+        """Allow values of these classes. Classes that can't be saved are skipped."""
         for cls in classes:
             try:
                 self.know(cls)
@@ -120,10 +123,8 @@ class Classes(Registry):
     ) -> type[T]:
         with self._lock:
             made = super().register(cls, name=name or spelled(cls), aliases=aliases, encode=encode, decode=decode)
-            self._order[cls] = None
-            self._order.move_to_end(cls)
-            while self._bound is not None and len(self._order) > self._bound:
-                self._forget(self._order.popitem(last=False)[0])
+            for forgotten, _ in self._order.put(cls, cls):
+                self._forget(forgotten)
         return made
 
     def _forget(self, cls: type) -> None:
@@ -149,7 +150,7 @@ class Classes(Registry):
         return entry
 
     def found(self, name: str) -> type | None:
-        """The class that data calls `name`, if it extends a known one or is allowed."""
+        """Return the class called `name`, if it is known, allowed, or extends a known one."""
         known = self.by_name(name)
         if known is not None:
             return known.cls
@@ -162,7 +163,7 @@ class Classes(Registry):
                 pending.append(cls)
         module, _, own = name.partition(":")
         if (module, own) in self._allowed:
-            # The user names it, not the data.
+            # Importing is safe: the user named the class.
             named: Any = importlib.import_module(module)
             for part in own.split("."):
                 named = getattr(named, part, None)
@@ -176,7 +177,7 @@ _FRAMEWORKS: Final = ("pydantic", "langchain", "langgraph", "typing_extensions",
 
 
 def is_framework(module: str) -> bool:
-    """Whether a framework or Python itself defines what is in `module`."""
+    """Whether `module` belongs to a framework or to Python itself."""
     root = module.partition(".")[0]
     return (
         root in _FRAMEWORKS
@@ -186,12 +187,12 @@ def is_framework(module: str) -> bool:
 
 
 def is_extended(cls: type) -> bool:
-    """Whether classes that extend `cls` are known with it."""
+    """Whether subclasses of `cls` are known with it."""
     return issubclass(cls, BaseMessage) or not is_framework(cls.__module__)
 
 
 def is_knowable(cls: type) -> bool:
-    """Whether objects of `cls` can be taken apart and put together."""
+    """Whether objects of `cls` can be saved and loaded."""
     return is_saveable_class(cls) or _is_old_pydantic(cls) or issubclass(cls, BUILTINS)
 
 
@@ -199,7 +200,7 @@ def _is_old_pydantic(cls: type) -> bool:
     return any(base.__module__ == "pydantic.v1.main" and base.__name__ == "BaseModel" for base in cls.__mro__)
 
 
-def _taken_apart_by_old_pydantic(obj: Any) -> Any:
+def _fields_of_old_pydantic(obj: Any) -> Any:
     return [dict(obj.__dict__), sorted(obj.__fields_set__)]
 
 
@@ -208,7 +209,7 @@ def _old_pydantic_maker(cls: Any) -> Callable[[Any], Any]:
 
 
 def _own() -> Classes:
-    """LangChain's and LangGraph's own data types, and those of Python that LangGraph saves."""
+    """Return LangChain's and LangGraph's data types, and the types of Python that LangGraph saves."""
     known = Classes(DEFAULT_REGISTRY)
     of_langchain: list[Any] = [
         *(langchain.BaseMessage, langchain.BaseMessageChunk, documents.Document),
@@ -276,4 +277,4 @@ def _place_of(cls: type) -> tuple[str, str]:
 
 OWN: Final = _own()
 OWN_BY_PLACE: Final = {_place_of(cls): cls for cls in (*MESSAGES, *OWN._by_class)}
-"""Those classes by module and name, as LangGraph's serializer calls them."""
+"""The same classes by module and name, as LangGraph's serializer refers to them."""

@@ -1,4 +1,4 @@
-"""What delta channels are rebuilt from: the last stored value, and what was written to the channel since."""
+"""Histories of delta channels: the last stored value of a channel and the writes since."""
 
 from __future__ import annotations
 
@@ -7,82 +7,96 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import DeltaChannelHistory
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from clew.adapters.langgraph.addresses import Addresses
 from clew.adapters.langgraph.layout import graph_checkpoint, graph_metadata
-from clew.adapters.langgraph.removing import Removing
+from clew.adapters.langgraph.loader import Loader
+from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import CorruptRecordError
 from clew.model.checkpoint import Checkpoint
 
 
-class Deltas(Removing):
-    """Walks from a checkpoint to its ancestors, and from a fork on into what it was forked from."""
+class DeltaHistories:
+    """Walks from a checkpoint to its ancestors, across forks into the forked thread."""
 
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """For each channel what was written to it since its last stored value, up to the checkpoint that `config` names.
+    def __init__(
+        self, checkpointer: BaseCheckpointer, addresses: Addresses, serde: SerializerProtocol, loader: Loader
+    ) -> None:
+        self._checkpointer = checkpointer
+        self._addresses = addresses
+        self._serde = serde
+        self._loader = loader
 
-        Raises CorruptRecordError if some of that is not there any more, and PermissionDeniedError if the thread is somebody
-        else's.
+    async def histories(self, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
+        """Return the history of each channel up to the checkpoint that `config` names.
+
+        Raises CorruptRecordError if some of it was removed.
         """
         histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         waiting = set(channels)
-        source = await self._named(config)
-        found = await self.checkpointer.aget_checkpoint(source) if waiting else None
+        address = await self._addresses.address(config)
+        found = await self._checkpointer.aget_checkpoint(address) if waiting else None
         if found is None:
-            await self._check_owner(source)
+            await self._addresses.check_owner(address)
         while found is not None and waiting:
-            source, parent = await self._parent(source, found, waiting)
+            address, parent = await self._parent(address, found, waiting)
             if parent is None:
-                self._check_nothing_is_missing(found, waiting)
+                self._check_completeness(found, waiting)
                 break
             found = parent
-            for write in reversed(await self._writes(source)):
+            for write in reversed(await self._loader.writes(address)):
                 if write[1] in waiting:
                     histories[write[1]]["writes"].insert(0, write)
-            values = graph_checkpoint(found, self.serde)["channel_values"]
+            values = graph_checkpoint(found, self._serde)["channel_values"]
             for channel in waiting & values.keys():
                 histories[channel]["seed"] = values[channel]
                 waiting.discard(channel)
         return histories
 
     async def _parent(
-        self, source: dict[str, Any], found: Checkpoint, waiting: set[str]
+        self, address: dict[str, Any], found: Checkpoint, waiting: set[str]
     ) -> tuple[dict[str, Any], Checkpoint | None]:
-        """The parent of the checkpoint and its config. That of a fork's first one is in the thread that was forked."""
+        """Return the checkpoint's parent and its address.
+
+        The parent of a fork's first checkpoint is in the forked thread.
+        """
         origin: Checkpoint | None = found
-        while origin is not None and origin.metadata.parent_id is None and self._begun_before(origin, waiting):
-            thread = await self.checkpointer.aget_thread(source)
+        while origin is not None and origin.metadata.parent_id is None and self._earlier(origin, waiting):
+            thread = await self._checkpointer.aget_thread(address)
             forked = thread.forked_from if thread is not None else None
             if forked is None or forked["checkpoint_id"] != origin.checkpoint_id:
                 break
-            source = {**source, "thread_id": forked["thread_id"], "checkpoint_id": origin.checkpoint_id}
-            origin = await self.checkpointer.aget_checkpoint(source)
+            address = {**address, "thread_id": forked["thread_id"], "checkpoint_id": origin.checkpoint_id}
+            origin = await self._checkpointer.aget_checkpoint(address)
         if origin is None or origin.metadata.parent_id is None:
-            return source, None
-        source = {**source, "checkpoint_id": origin.metadata.parent_id}
-        return source, await self.checkpointer.aget_checkpoint(source)
+            return address, None
+        address = {**address, "checkpoint_id": origin.metadata.parent_id}
+        return address, await self._checkpointer.aget_checkpoint(address)
 
-    def _begun_before(self, found: Checkpoint, waiting: set[str]) -> set[str]:
-        """Those channels that something was written to before this checkpoint, which does not have their value."""
-        checkpoint = graph_checkpoint(found, self.serde)
+    def _earlier(self, found: Checkpoint, waiting: set[str]) -> set[str]:
+        """Return the channels that were written before this checkpoint, which lacks their values."""
+        checkpoint = graph_checkpoint(found, self._serde)
         return {
             channel
             for channel in waiting
             if channel in checkpoint["channel_versions"] and channel not in checkpoint["channel_values"]
         }
 
-    def _check_nothing_is_missing(self, first: Checkpoint, waiting: set[str]) -> None:
-        """That no channel had a value before the `first` checkpoint that there is: LangGraph would take it for empty."""
-        counted = graph_metadata(first, self.serde).get("counters_since_delta_snapshot") or {}
-        lost = sorted(self._begun_before(first, waiting) & counted.keys())
+    def _check_completeness(self, first: Checkpoint, waiting: set[str]) -> None:
+        """Raise CorruptRecordError if a channel had a value before the oldest checkpoint.
+
+        LangGraph would take such a channel for an empty one.
+        """
+        counted = graph_metadata(first, self._serde).get("counters_since_delta_snapshot") or {}
+        lost = sorted(self._earlier(first, waiting) & counted.keys())
         if lost:
-            told = first.metadata
+            thread_id = first.metadata.thread_id
             raise CorruptRecordError(
-                f"thread {told.thread_id!r} can't be rebuilt: its delta channels {', '.join(lost)} go back to checkpoints "
-                f"before {first.checkpoint_id}, which are gone. Clean up such threads with the saver's prune, and fork them "
-                "with its fork, which copies what they need: a fork of the checkpointer's own needs its source",
-                thread_id=told.thread_id,
+                f"thread {thread_id!r} can't be rebuilt: its delta channels {', '.join(lost)} need checkpoints before "
+                f"{first.checkpoint_id}, which were removed. Use the saver's prune to clean up such threads, and its fork "
+                "to fork them; it copies what they need, while the checkpointer's own fork depends on its source",
+                thread_id=thread_id,
                 checkpoint_id=first.checkpoint_id,
                 channels=lost,
             )

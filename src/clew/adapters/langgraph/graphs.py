@@ -1,7 +1,8 @@
 """Classes that a graph names: in its schemas, its context, and the code of its nodes and tasks.
 
-LangGraph tells savers of its schemas in strict mode only, by name, and never of a response format. So a saver looks at the
-graph itself, once, when it is first used. It sees classes that the program has imported; data has no part in it.
+LangGraph tells savers about its schemas only in strict mode, by name, and never about a response
+format. So a saver inspects the graph once, at its first use. It finds classes that the program has
+imported, independently of stored data.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from langgraph.pregel import Pregel
 from clew.adapters.langgraph.classes import is_framework, is_knowable
 
 MAX_VISITS: Final = 20_000
-"""How many objects of a graph are looked at."""
+"""How many objects of a graph are inspected."""
 MAX_ITEMS: Final = 200
-"""How many elements of a collection are looked at."""
+"""How many elements of a collection are inspected."""
 MAX_DEPTH: Final = 30
 
 _known: Final[weakref.WeakKeyDictionary[Any, tuple[frozenset[str], tuple[type, ...]]]] = weakref.WeakKeyDictionary()
 
 
 def classes_of(graph: Pregel[Any, Any, Any, Any]) -> tuple[type, ...]:
-    """The classes that `graph` names. A copy of it, with another config, names the same."""
+    """Return the classes that `graph` names. Copies with another config share the result."""
     origin, nodes = getattr(graph, "builder", None) or graph, frozenset(graph.nodes)
     known, found = _known.get(origin, (None, ()))
     if known != nodes:
@@ -48,19 +49,19 @@ def classes_of(graph: Pregel[Any, Any, Any, Any]) -> tuple[type, ...]:
 
 
 class _Search:
-    """A walk through a graph."""
+    """A depth-first search through the objects of a graph."""
 
     def __init__(self) -> None:
         self.found: dict[type, None] = {}
         self._seen: dict[int, Any] = {}
 
     def visit(self, each: Any, depth: int, *, in_schema: bool = False) -> None:
-        """Look for classes in whatever a graph holds. Those of frameworks only count `in_schema`."""
+        """Look for classes in `each`. Classes of frameworks count only `in_schema`."""
         if each is None or (isinstance(each, (str, bytes, int, float)) and not isinstance(each, type)):
             return
         if id(each) in self._seen or len(self._seen) > MAX_VISITS or depth > MAX_DEPTH:
             return
-        # Kept, so that no other object gets its id.
+        # Keep the object, so that its id is not reused.
         self._seen[id(each)] = each
         try:
             if isinstance(each, type):
@@ -70,7 +71,7 @@ class _Search:
             else:
                 inside = [*self._inside(each)]
                 in_schema = isinstance(each, (BaseChannel, StateGraph))
-        except Exception:  # The edge to the user's objects: a proxy or a lazy attribute may raise anything.
+        except Exception:  # User objects, such as proxies and lazy attributes, may raise anything.
             return
         for following in inside:
             self.visit(following, depth + 1, in_schema=in_schema)
@@ -95,13 +96,13 @@ class _Search:
         if is_framework(type(each).__module__) or dataclasses.is_dataclass(each):
             return _attributes(each)
         if callable(each):
-            # A node may be an object.
+            # A node may be a callable object.
             return (inspect.getattr_static(type(each), "__call__"), *_attributes(each))
         return ()
 
     def _of_class(self, cls: type, *, in_schema: bool) -> Iterable[Any]:
         if issubclass(cls, Runnable):
-            # Models and tools are no data, whatever code names them.
+            # Models and tools are not data.
             return ()
         if typing.is_typeddict(cls):
             return _hints(cls).values()
@@ -110,7 +111,7 @@ class _Search:
             return ()
         self.found[cls] = None
         hints = _hints(cls).values() or [field.annotation for field in getattr(cls, "model_fields", {}).values()]
-        # A model of a generic class holds what it was made for.
+        # A generic model contains its type arguments.
         return (*hints, *typing.get_args(cls))
 
 
@@ -132,7 +133,7 @@ def _of_hint(hint: Any) -> Iterable[Any]:
 
 
 def _of_function(function: types.FunctionType) -> Iterable[Any]:
-    """What a function names: in its signature, its closure, and, if it is the user's, its code."""
+    """Return the objects that a function names: in its signature, closure and own code."""
     named: list[Any] = [
         *_hints(function).values(),
         *(function.__defaults__ or ()),
@@ -142,7 +143,7 @@ def _of_function(function: types.FunctionType) -> Iterable[Any]:
         try:
             named.append(cell.cell_contents)
         except ValueError:
-            # Not filled in yet.
+            # The cell is still empty.
             continue
     if not is_framework(function.__module__ or ""):
         held = function.__globals__
@@ -162,7 +163,7 @@ def _hints(named: Any) -> dict[str, Any]:
     known = getattr(inner, "__globals__", None) or (vars(module) if module is not None else {})
     try:
         return typing.get_type_hints(inner, known, include_extras=True)
-    except Exception:  # Annotations are the user's, and may be anything.
+    except Exception:  # User annotations may raise anything.
         given = getattr(inner, "__annotations__", {})
         return {name: hint for name, hint in given.items() if not isinstance(hint, str)}
 
@@ -187,10 +188,10 @@ def _slots(cls: type) -> Iterable[str]:
 
 
 def tell_savers_of_graphs(tell: Callable[[Any, Any], Any]) -> None:
-    """Have `tell(saver, graph)` called whenever a graph takes its saver to work with.
+    """Have `tell(saver, graph)` called whenever a graph starts to use its saver.
 
-    This wraps the method in which LangGraph tells savers of its schemas in strict mode. If a version of LangGraph has no such
-    method, savers know what they are allowed, and refuse the rest.
+    This wraps the method in which LangGraph passes its schemas to savers in strict mode. With a
+    version of LangGraph that lacks the method, savers know only the classes in `allow`.
     """
     inner: Any = getattr(Pregel, "_apply_checkpointer_allowlist", None)
     if inner is None or getattr(inner, "__clew__", False):

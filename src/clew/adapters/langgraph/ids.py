@@ -1,8 +1,10 @@
-"""Checkpoint ids as LangGraph needs them: UUIDs, which it computes with and which sort by time.
+"""Checkpoint ids in the form that LangGraph needs: UUIDs that sort by time.
 
-LangGraph's own ids stay what they are. One of Clew's (a head that was saved without LangGraph) has 98 bits: its time goes where
-UUIDs of version 6 have theirs, so both sort together, and its random part to the end, so it can be read back. Of any other id
-(a framework's, say) only a digest fits, and whoever is given it looks for the checkpoint among those of the thread.
+LangGraph's own ids are stored unchanged. Clew's ids (of checkpoints that were saved without
+LangGraph) have 98 bits. Their time is placed like that of a UUID of version 6, so that both kinds
+sort together, and their random part at the end, so that the id can be recovered. Any other id
+becomes a digest; the saver finds its checkpoint by comparing the digests of the thread's
+checkpoints.
 """
 
 from __future__ import annotations
@@ -14,20 +16,20 @@ from uuid import UUID
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _DIGITS: Final = {letter: number for number, letter in enumerate(_ALPHABET)}
-"""The letters of Clew's ids, five bits each: ten for the milliseconds and two bits of nothing, ten at random."""
+"""Clew's alphabet, five bits a letter: 48 bits of milliseconds, 2 zero bits, 50 random bits."""
 _VERSION: Final = 8
-"""The version of UUIDs that are of nobody's making but the writer's."""
+"""The UUID version for custom formats."""
 _SPELLED, _DIGEST = 0xC1E, 0xC1D
-"""After the version's variant: twelve bits that tell ours from those of others."""
+"""Twelve bits after the variant that mark our UUIDs."""
 _EPOCH: Final = datetime(1582, 10, 15, tzinfo=UTC)
 _TO_UNIX: Final = 0x01B21DD213814000
-"""From the beginning of UUIDs' time to that of Clew's, in their ticks of 100 ns."""
+"""The Unix epoch in UUID time, in ticks of 100 ns."""
 _TICKS: Final = 10_000
-"""In a millisecond."""
+"""UUID ticks in a millisecond."""
 
 
 def outer_id(checkpoint_id: str) -> str:
-    """The id for LangGraph."""
+    """Return LangGraph's id for a stored id."""
     named = _uuid(checkpoint_id)
     if named is not None and _mark(named) is None:
         return checkpoint_id
@@ -35,7 +37,7 @@ def outer_id(checkpoint_id: str) -> str:
 
 
 def inner_id(outer: str) -> str | None:
-    """The id as it is stored; `None` for a digest, of which only `outer_id` of the right one knows."""
+    """Return the stored id for LangGraph's; `None` for a digest, which can only be compared."""
     named = _uuid(outer)
     mark = _mark(named) if named is not None else None
     if named is None or mark is None:
@@ -45,19 +47,19 @@ def inner_id(outer: str) -> str | None:
     milliseconds, rest = divmod(_time(named) - _TO_UNIX, _TICKS)
     number = milliseconds << 52 | named.int & (1 << 50) - 1
     found = "".join([_ALPHABET[number >> shift & 31] for shift in range(95, -1, -5)])
-    # Of somebody else's making, and only looks like one of ours.
+    # A UUID that only looks like ours stays unchanged.
     return outer if rest or outer_id(found) != outer else found
 
 
 def sort_key(outer: str) -> str:
-    """What compares as the times do of which LangGraph's ids tell; a digest tells of none."""
+    """Return a key that sorts LangGraph's ids by time. Digests contain no time."""
     named = _uuid(outer)
-    # In the midst of its time, an id has its version.
+    # The version is in the middle of the time, so ours is replaced by LangGraph's.
     return f"{outer[:14]}6{outer[15:]}" if named is not None and _mark(named) is not None else outer
 
 
 def sort_key_of(checkpoint_id: str, made: datetime) -> str:
-    """The same of a checkpoint; where the id does not tell of its time, `made` does."""
+    """Return the sort key of a checkpoint. If its id contains no time, `made` is used."""
     outer = outer_id(checkpoint_id)
     if inner_id(outer) is not None:
         return sort_key(outer)
@@ -72,7 +74,7 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _mark(named: UUID) -> int | None:
-    """Which of our marks it has."""
+    """Return the mark if the UUID is one of ours."""
     mark = named.int >> 50 & 0xFFF
     return (
         mark if named.int >> 76 & 15 == _VERSION and named.int >> 62 & 3 == 2 and mark in (_SPELLED, _DIGEST) else None

@@ -1,7 +1,9 @@
-"""Moving threads over from LangGraph's own savers, oldest checkpoint first; begun again, it goes on where it stopped.
+"""Import of threads from LangGraph's own savers, oldest checkpoint first.
 
-What is there is read with the saver that wrote it. What is in the store already is left alone, and a checkpoint comes after its
-writes, so whatever stops an import, the next one finds out what is missing.
+An interrupted import can be resumed.
+
+The source is read with the saver that wrote it. Checkpoints that exist in the target are skipped. A
+checkpoint is written after its pending writes, so an existing checkpoint is complete.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from clew.adapters.langgraph.messages import moment_of
 from clew.adapters.langgraph.saver import ClewSaver
-from clew.adapters.langgraph.serializing import GraphSerializer
+from clew.adapters.langgraph.serializer import GraphSerializer
 from clew.adapters.langgraph.values import Allowed, strict_serializer
 from clew.clock import SYSTEM_CLOCK
 from clew.errors import ConfigError, CorruptRecordError, MissingExtraError, StorageError
@@ -30,7 +32,7 @@ from clew.model.config import ANY_USER
 from clew.model.reports import Progress
 
 Place = tuple[str, str, str]
-"""Thread, namespace and id of a checkpoint."""
+"""A checkpoint's thread, namespace and id."""
 
 _LITE: Final = {
     "places": "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints",
@@ -45,7 +47,7 @@ _POSTGRES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import found, and how much of it was new."""
+    """The result of an import: threads found, checkpoints imported, and checkpoints that existed."""
 
     threads: int
     checkpoints: int
@@ -59,7 +61,7 @@ _ADVICE: Final = (
 
 
 class _SourceSerializer(GraphSerializer):
-    """A serializer that reads the JSON of LangGraph's first versions too. It revives types of LangChain's and LangGraph's."""
+    """A serializer that also reads the JSON of early LangGraph versions."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         if data[0] == "json":
@@ -68,7 +70,7 @@ class _SourceSerializer(GraphSerializer):
 
 
 class PastClock:
-    """A clock that shows when the checkpoint that is being imported was made."""
+    """A clock that shows the time of the checkpoint that is being imported."""
 
     def __init__(self) -> None:
         self.shows: datetime | None = None
@@ -81,25 +83,25 @@ class PastClock:
 
 
 class Source(Protocol):
-    """A store of LangGraph's."""
+    """A LangGraph store."""
 
     def places(self) -> list[Place]:
-        """Where its checkpoints are, in any order."""
+        """Return all checkpoints, in any order."""
 
     def load(self, place: Place) -> CheckpointTuple | None: ...
 
     def write_keys(self, place: Place) -> list[tuple[str, str, int]]:
-        """Task, path and index of each pending write."""
+        """Return the task, path and index of each pending write."""
 
 
 def import_threads(
     source: Source, saver: ClewSaver, *, clock: PastClock | None = None, progress: Progress | None = None
 ) -> Imported:
-    """Put every checkpoint of `source` that `saver` does not have into it, with its pending writes.
+    """Copy every checkpoint of `source` that `saver` lacks, with its pending writes.
 
-    A thread belongs to whom the metadata of its oldest checkpoint names under the saver's `owner_key`, if it names
-    somebody. `clock` is the checkpointer's, if times are to be those of the source. Objects of classes that are not
-    allowed are brought over as LangGraph wrote them.
+    A thread's owner is the value of the saver's `owner_key` in the metadata of its oldest
+    checkpoint. To keep the times of the source, pass the checkpointer's `clock`. Objects of classes
+    that are not allowed are copied in LangGraph's format.
     """
     threads: dict[str, list[Place]] = defaultdict(list)
     for place in source.places():
@@ -154,7 +156,10 @@ def _put(
 
 
 def _writes(found: CheckpointTuple, keys: list[tuple[str, str, int]]) -> list[tuple[int, str, str, str, Any]]:
-    """The pending writes with their indexes and paths: within a task both are in the order of the indexes."""
+    """Return the pending writes with their indexes and paths.
+
+    Within a task, both lists are in index order.
+    """
     by_task: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for task_id, path, index in sorted(keys, key=lambda key: key[2]):
         by_task[task_id].append((index, path))
@@ -180,7 +185,7 @@ def _load(source: Source, place: Place) -> CheckpointTuple | None:
 
 @contextmanager
 def open_source(url: str, *, allow: Allowed = (), serde: SerializerProtocol | None = None) -> Iterator[Source]:
-    """LangGraph's store at `url`: `sqlite:///path.db` or `postgresql://…`. It is only read.
+    """Open the LangGraph store at `url`, `sqlite:///path.db` or `postgresql://…`, read-only.
 
     `serde` is the serializer that wrote it, if that was not LangGraph's default.
     """
@@ -193,11 +198,11 @@ def open_source(url: str, *, allow: Allowed = (), serde: SerializerProtocol | No
         with _sqlite(Path(unquote(urlsplit(url).path[1:])), serde) as source:
             yield source
     else:
-        raise ConfigError(f"{url!r} is no store of LangGraph's: write sqlite:///path.db or postgresql://…")
+        raise ConfigError(f"{url!r} is not the URL of a LangGraph store: write sqlite:///path.db or postgresql://…")
 
 
 class _Tables:
-    """The tables that a saver keeps; `rows` runs a statement on its connection."""
+    """The tables of one of LangGraph's savers. `rows` runs a statement on its connection."""
 
     def __init__(self, saver: BaseCheckpointSaver[Any], sql: dict[str, str], rows: Any) -> None:
         self._saver = saver
@@ -225,19 +230,19 @@ def _sqlite(path: Path, serde: SerializerProtocol) -> Iterator[Source]:
             "reading LangGraph's SQLite files needs its saver: pip install langgraph-checkpoint-sqlite"
         ) from error
     if not path.is_file():
-        raise StorageError(f"there is no {path}", path=str(path))
+        raise StorageError(f"there is no file {path}", path=str(path))
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         ) as opened:
             saver = SqliteSaver(opened, serde=serde)
-            # Its setup would write: the tables are there, but maybe without a column that came later.
+            # Skip the saver's setup, which would write. Old tables lack a column.
             saver.is_setup = True
             saver._has_task_path = any(row[1] == "task_path" for row in opened.execute("PRAGMA table_info(writes)"))
             sql = _LITE if saver._has_task_path else {**_LITE, "writes": _LITE["writes"].replace("task_path", "''")}
             yield _Tables(saver, sql, lambda statement, values: opened.execute(statement, values).fetchall())
     except sqlite3.Error as error:
-        raise StorageError(f"{path} can't be read as LangGraph's: {error}", path=str(path)) from error
+        raise StorageError(f"{path} can't be read as a LangGraph store: {error}", path=str(path)) from error
 
 
 @contextmanager
@@ -256,7 +261,8 @@ def _postgres(url: str, serde: SerializerProtocol) -> Iterator[Source]:
             opened: Any = saver.conn
             sql = _POSTGRES
             if not _has_paths(opened):
-                # Tables of langgraph-checkpoint-postgres 1.0 and early 2.0, which nobody has migrated since.
+                # Tables of langgraph-checkpoint-postgres 1.0 and early 2.0 that were never
+                # migrated.
                 sql = {**sql, "writes": sql["writes"].replace("task_path", "''")}
                 for name in ("SELECT_SQL", "SELECT_PENDING_SENDS_SQL"):
                     statement = getattr(saver, name)
@@ -271,11 +277,11 @@ def _postgres(url: str, serde: SerializerProtocol) -> Iterator[Source]:
 
             yield _Tables(saver, sql, rows)
     except psycopg.Error as error:
-        raise StorageError(f"{urlsplit(url).hostname}: can't be read as LangGraph's: {error}") from error
+        raise StorageError(f"{urlsplit(url).hostname} can't be read as a LangGraph store: {error}") from error
 
 
 def _has_paths(opened: Any) -> bool:
-    """Whether LangGraph's table of writes has the column that came with its tenth migration."""
+    """Whether the table of writes has the column that LangGraph's tenth migration added."""
     found = opened.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') AND attname = 'task_path' "
         "AND NOT attisdropped"

@@ -1,4 +1,8 @@
-"""How a checkpoint of LangGraph's lies in a state: its channels are the fields, and one field holds the rest."""
+"""Layout of LangGraph's checkpoints in a store.
+
+Each channel is a field of the state, and one more field (`BOOK`) holds the rest of the checkpoint.
+Pending writes are attachments of the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +14,33 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.ids import outer_id
 from clew.adapters.langgraph.values import listed, loaded, stored
-from clew.model.checkpoint import Checkpoint
+from clew.model.checkpoint import Checkpoint, CheckpointMetadata
 
 SENDS: Final = "pending_sends"
 BOOK: Final = "__langgraph__"
-"""The field that holds what LangGraph notes beside the channels: versions, what each node has seen."""
+"""The field with everything but the channels: versions, and the versions that each node has seen.
+"""
+WRITE: Final = "write:"
+"""Prefix of the attachment keys of pending writes."""
+FIRST: Final = "langgraph:first"
+"""Attachment key that marks a checkpoint whose parent was pruned."""
+STARTED: Final = "__clew_started_at__"
+"""Configurable that says whether a run started at the head or at a named checkpoint."""
 
 
 def book_of(checkpoint: GraphCheckpoint, serde: SerializerProtocol) -> dict[str, Any]:
-    """What is noted of a checkpoint. Its id is the stored checkpoint's own.
+    """Return the content of the `BOOK` field.
 
-    All of it is plain, but for what graphs before LangGraph 0.5 were to send next (`pending_sends`).
+    The id is not in it; the stored checkpoint has the same one.
+
+    All of it is plain data except `pending_sends`, from graphs before LangGraph 0.5.
     """
-    noted = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
-    return {name: stored(value, serde, name) if name == SENDS else value for name, value in noted.items()}
+    rest = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
+    return {name: stored(value, serde, name) if name == SENDS else value for name, value in rest.items()}
 
 
 def is_layout(state: Any) -> bool:
-    """Whether this is a state of LangGraph's."""
+    """Whether LangGraph saved this state."""
     return isinstance(state, dict) and BOOK in state
 
 
@@ -36,7 +49,7 @@ def fields_of(channels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def field_of(channel: str) -> str:
-    """The field that holds a channel: its own name, or another one if that is taken."""
+    """Return the field of a channel: its own name, prefixed if it could collide with `BOOK`."""
     return BOOK + channel if channel.startswith(BOOK) else channel
 
 
@@ -45,13 +58,13 @@ def channel_of(field: str) -> str:
 
 
 def graph_checkpoint(found: Checkpoint, serde: SerializerProtocol) -> Any:
-    """The checkpoint as LangGraph knows it."""
-    # One saved without LangGraph may be anything; what is no field can't be a channel.
+    """Return the checkpoint in LangGraph's form."""
+    # A state that was saved without LangGraph may be anything. Channels need textual names.
     state = found.state if isinstance(found.state, dict) and all(isinstance(name, str) for name in found.state) else {}
     values = {channel_of(name): loaded(value, serde) for name, value in state.items() if name != BOOK}
     book = state.get(BOOK)
     if book is None:
-        # Saved without LangGraph: its fields are channels that nobody has seen yet.
+        # Saved without LangGraph: the fields become channels that no node has seen.
         book = {
             "v": 4,
             "ts": found.metadata.timestamp.isoformat(),
@@ -65,8 +78,13 @@ def graph_checkpoint(found: Checkpoint, serde: SerializerProtocol) -> Any:
 
 
 def graph_metadata(found: Checkpoint, serde: SerializerProtocol) -> Any:
-    """The metadata as LangGraph knows it."""
-    # Older versions kept tuples.
-    told = {name: listed(loaded(value, serde)) for name, value in found.metadata.metadata.items()}
-    # One saved without LangGraph lacks what it always expects.
-    return {"source": "update", "step": found.metadata.step or 0, "parents": {}, **told}
+    """Return the metadata in LangGraph's form."""
+    # Older versions of the adapter stored tuples.
+    given = {name: listed(loaded(value, serde)) for name, value in found.metadata.metadata.items()}
+    # LangGraph expects these keys, which a checkpoint that was saved without it lacks.
+    return {"source": "update", "step": found.metadata.step or 0, "parents": {}, **given}
+
+
+def parents_of(info: CheckpointMetadata, serde: SerializerProtocol) -> Mapping[str, Any]:
+    """Return the checkpoints above a subgraph's checkpoint: LangGraph's ids by namespace."""
+    return loaded(info.metadata.get("parents"), serde) or {}

@@ -3,61 +3,72 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from types import TracebackType
+from typing import Any, Final, Self, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
+    BaseCheckpointSaver,
     ChannelVersions,
+    Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    get_checkpoint_metadata,
+    DeltaChannelHistory,
 )
-from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.langgraph.changes import Changes, Known, Memory, changes, dump
+from clew.adapters.langgraph.addresses import Addresses, any_user, check_owner_key
+from clew.adapters.langgraph.changes import Memory
+from clew.adapters.langgraph.deltas import DeltaHistories
+from clew.adapters.langgraph.forks import Forker
 from clew.adapters.langgraph.graphs import classes_of, tell_savers_of_graphs
-from clew.adapters.langgraph.keeping import Change, Kept, changed
-from clew.adapters.langgraph.layout import (
-    BOOK,
-    book_of,
-    field_of,
-    fields_of,
-    is_layout,
-)
-from clew.adapters.langgraph.loading import WRITE
-from clew.adapters.langgraph.recording import Recording
-from clew.adapters.langgraph.serializing import GraphSerializer
-from clew.adapters.langgraph.values import Allowed, stored, stored_metadata, strict_serializer
+from clew.adapters.langgraph.loader import Loader
+from clew.adapters.langgraph.messages import Recorder
+from clew.adapters.langgraph.removal import Remover
+from clew.adapters.langgraph.serializer import GraphSerializer
+from clew.adapters.langgraph.values import Allowed, strict_serializer
+from clew.adapters.langgraph.writer import IndexedWrite, Writer
+from clew.adapters.options import check_on_conflict, open_store
 from clew.checkpointer.base import BaseCheckpointer
-from clew.checkpointer.saving import NOT_LOADED
-from clew.codec.packing import Packer
-from clew.errors import ConfigError, ConflictError
-from clew.model.checkpoint import Checkpoint
-from clew.model.commit import HEAD, OnConflict
-from clew.model.message import Message
+from clew.checkpointer.blocking import blocking
+from clew.errors import BlockingCallError, ConfigError
+from clew.model.commit import OnConflict
 
-STARTED: Final = "__clew_started_at__"
-"""In a config that LangGraph hands back: whether a run started at the head or at a checkpoint that it named."""
+_END: Final = object()
 
 
-class ClewSaver(Recording):
-    """LangGraph's checkpoints in any Clew store: `graph.compile(checkpointer=ClewSaver(clew.connect(url)))`.
+class ClewSaver(BaseCheckpointSaver[Any]):
+    """LangGraph's checkpoints in any Clew store:
+    `graph.compile(checkpointer=ClewSaver(clew.connect(url)))`.
 
-    Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every thread is an ordinary Clew
-    thread, owned by `configurable["user_id"]` if there is one.
+    Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`); it closes only what it opened.
+    Every thread is an ordinary Clew thread, owned by `configurable["user_id"]` if that is set. Sync
+    methods work in any thread. In a running event loop they work only with storages that never
+    suspend; with others, BlockingCallError names the async method.
 
-    - `owner_key`: the configurable that names the owner; `None` if none does, and threads belong to nobody.
-    - `allow`: classes (or pairs of module and name) that values may have, beside LangGraph's and LangChain's own data types
-      and those that the graph names in its schema, context, response format and nodes. Others are refused when they are
-      saved, with UnsupportedTypeError: what is stored never names code to import.
-    - `messages`: the channel whose messages go into the conversation record too, with the same commit; `None` for none.
-    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps both, as LangGraph's own savers
-      do; "reject" raises ConflictError in the one that comes later. Going back to a checkpoint by its id always branches.
-    - `serde`: a serializer of your own for everything that is stored in states and writes.
+    - `owner_key`: the configurable that names the owner; `None` for threads without owners.
+    - `allow`: classes (or pairs of module and name) that values may have. LangGraph's and LangChain's
+      own data types are always allowed, and so are the classes that the graph names in its schema,
+      context, response format and nodes. Saving any other raises UnsupportedTypeError. Stored data
+      never names code to import.
+    - `messages`: the channel whose messages are also added to the conversation record, in the same
+      commit; `None` for none.
+    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps both,
+      like LangGraph's own savers; "reject" raises ConflictError in the later one. Going back to a
+      checkpoint by its id always branches.
+    - `serde`: your own serializer for everything in states and writes.
     """
 
     def __init__(
@@ -70,108 +81,62 @@ class ClewSaver(Recording):
         on_conflict: OnConflict = "branch",
         serde: SerializerProtocol | None = None,
     ) -> None:
-        if on_conflict not in ("branch", "reject"):
-            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        check_on_conflict(on_conflict)
         if serde is not None and not (hasattr(serde, "dumps_typed") or hasattr(serde, "dumps")):
             raise ConfigError(
                 f"serde must be a serializer of LangGraph's kind, with dumps_typed and loads_typed; got {serde!r:.60}"
             )
-        super().__init__(checkpointer, serde=serde or strict_serializer(allow), owner_key=owner_key, messages=messages)
-        self._on_conflict: OnConflict = on_conflict
+        check_owner_key(owner_key)
+        serde = serde or strict_serializer(allow)
+        self.checkpointer, self._owns = open_store(checkpointer)
+        # The sync methods run like the checkpointer's own.
+        self._runner = self.checkpointer
+        self._addresses = Addresses(self.checkpointer, owner_key)
         self._memory = Memory()
-        self._packer = Packer(self.checkpointer._codec.registry)
+        self._messages = messages
+        self._on_conflict: OnConflict = on_conflict
+        super().__init__(serde=serde)
         tell_savers_of_graphs(_tell)
+
+    @property
+    def serde(self) -> SerializerProtocol:
+        """The serializer of values that are not plain data."""
+        return self._serde
+
+    @serde.setter
+    def serde(self, serde: SerializerProtocol) -> None:
+        # LangGraph copies a saver and sets another serializer on the copy (`with_allowlist`), so
+        # the parts that hold the serializer are made here.
+        self._serde = serde
+        store, addresses, on_conflict = self.checkpointer, self._addresses, self._on_conflict
+        self._loader = Loader(store, addresses, serde, self._memory, marks_start=on_conflict == "reject")
+        recorder = Recorder(store, serde, self._loader, self._messages)
+        self._writer = Writer(store, addresses, serde, self._memory, recorder, on_conflict=on_conflict)
+        self._deltas = DeltaHistories(store, addresses, serde, self._loader)
+        self._forker = Forker(store, addresses, serde, self._deltas)
+        self._remover = Remover(store, serde)
+
+    @property
+    def owner_key(self) -> str | None:
+        """The configurable that names the owner of a thread."""
+        return self._addresses.owner_key
 
     # --- Saving
 
     async def aput(
         self,
         config: RunnableConfig,
-        checkpoint: GraphCheckpoint,
+        checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint as a child of the one that `config` names."""
-        told = get_checkpoint_metadata(config, metadata)
-        target = await self._named(config, run_id=_text_or_none(told.get("run_id")))
-        thread_id, namespace, parent_id = target["thread_id"], target["checkpoint_ns"], target["checkpoint_id"]
-        # A channel without a version is one that LangGraph has dropped.
-        values = {
-            name: value
-            for name, value in checkpoint["channel_values"].items()
-            if name in checkpoint["channel_versions"]
-        }
-        described: dict[str, Any] = {
-            "step": step if isinstance(step := told.get("step"), int) else None,
-            "metadata": stored_metadata(told, self.serde),
-            "on_conflict": self._choice(config, parent_id),
-            "new_id": await self._stored_id(target, checkpoint["id"]),
-        }
-        key = thread_id, namespace
-        known = self._memory.get(key, parent_id)
-        found = changes(known, values, new_versions, self._stored)
-        doubtful = found.surprising
-        change = self._change(found, book_of(checkpoint, self.serde), known)
-        with self._addresses.naming_the_owner():
-            said = await self._said(target, known, found, checkpoint, new_versions)
-            saved = await self._update(target, change, said, described) if known is not None else None
-            if saved is None:
-                found = changes(None, values, new_versions, self._stored)
-                change = self._change(found, book_of(checkpoint, self.serde), None)
-                saved = await self._put_whole(target, change, said, described)
-        self._memory.put(
-            key,
-            Known(
-                checkpoint_id=saved.checkpoint_id,
-                channels=frozenset(values),
-                dumps=found.dumps,
-                saved=saved,
-                kept=change.kept,
-                doubtful=doubtful,
-            ),
-        )
-        owner = self._addresses.owner_of(config)
-        return self._addresses.runnable_config(thread_id, namespace, saved.checkpoint_id, owner=owner)
-
-    def _change(self, found: Changes, book: dict[str, Any], known: Known | None) -> Change:
-        """What was `found` to have changed, as fields, and what is kept of the state that it makes."""
-        before = known.kept if known is not None else Kept({})
-        fields = {BOOK: book, **fields_of(found.set)}
-        return changed(before, fields, fields_of(found.append), [*map(field_of, found.remove)], self._packer)
-
-    async def _update(
-        self, target: dict[str, Any], change: Change, said: list[Message], described: dict[str, Any]
-    ) -> Checkpoint | None:
-        """Save what has changed since the parent; `None` if the parent is not there any more."""
-        try:
-            return await self.checkpointer.aupdate_state(
-                target, set=change.set, append=change.append, remove=change.remove, messages=said, **described
-            )
-        except ConflictError as error:
-            if type(error) is not ConflictError:
-                raise
-            # Another run was faster, which saving the whole will tell too; or a cleanup has taken the parent away.
-            return None
-
-    async def _put_whole(
-        self, target: dict[str, Any], change: Change, said: list[Message], described: dict[str, Any]
-    ) -> Checkpoint:
-        parent = None if target["checkpoint_id"] is None else HEAD
-        saved = await self.checkpointer.aput_checkpoint(target, change.set, parent=parent, messages=said, **described)
-        return replace(saved, state=NOT_LOADED)
-
-    def _stored(self, value: Any, name: str) -> Any:
-        return stored(value, self.serde, name)
-
-    def _choice(self, config: RunnableConfig, parent_id: str | None) -> OnConflict:
-        """Whoever goes back to a checkpoint by its id wants a branch; whoever goes on from the head may not get one."""
-        from_head = parent_id is None or config["configurable"].get(STARTED) == "head"
-        return self._on_conflict if from_head else "branch"
+        """Save a checkpoint as a child of the one that `config` names. Returns its config."""
+        return await self._writer.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a task wrote, before the checkpoint that takes it in."""
+        """Save what a task wrote, before the checkpoint that applies it."""
         indexed = [
             (WRITES_IDX_MAP.get(channel, at), task_id, task_path, channel, value)
             for at, (channel, value) in enumerate(writes)
@@ -180,70 +145,178 @@ class ClewSaver(Recording):
         await self.aput_indexed_writes(config, indexed, keep=not special)
 
     async def aput_indexed_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]], *, keep: bool = False
+        self, config: RunnableConfig, writes: Sequence[IndexedWrite], *, keep: bool = False
     ) -> None:
-        """Save writes that have their indexes: (index, task, path, channel, value)."""
-        attachments = {
-            f"{WRITE}{index}:{task_id}": [path, channel, stored(value, self.serde, channel)]
-            for index, task_id, path, channel, value in writes
-        }
-        with self._addresses.naming_the_owner():
-            await self.checkpointer.aput_attachments(await self._named(config), attachments, keep=keep)
-
-    def put_indexed_writes(self, config: RunnableConfig, writes: Sequence[tuple[int, str, str, str, Any]]) -> None:
-        """Sync twin of `aput_indexed_writes`."""
-        self._run(self.aput_indexed_writes(config, writes), "put_indexed_writes")
-
-    # --- Loading
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that `config` names, or the head of its thread and namespace.
-
-        Raises PermissionDeniedError if the thread is somebody else's.
-        """
-        source = await self._named(config)
-        key = source["thread_id"], source["checkpoint_ns"]
-        known = self._memory.last(key)
-        kept = known.kept if known is not None else None
-        found = await self.checkpointer.aget_checkpoint(source, known=known.saved if known and kept else None)
-        if found is None:
-            await self._check_owner(source)
-            return None
-        if found.state is NOT_LOADED:
-            assert kept is not None
-            found = replace(found, state=kept.fresh(self._packer))
-        else:
-            kept = None
-        # What LangGraph puts next is mostly a child of this one.
-        started = "checkpoint" if source["checkpoint_id"] else "head"
-        marked = {STARTED: started} if self._on_conflict == "reject" else {}
-        made = await self._tuple(found, source, self._addresses.owner_of(config), **marked)
-        before = self._memory.get(key, found.checkpoint_id)
-        if is_layout(found.state) and (kept is None or before is None or before.doubtful):
-            values = made.checkpoint["channel_values"]
-            dumps = {name: dumped for name, value in values.items() if type(value) is list and (dumped := dump(value))}
-            known = Known(
-                checkpoint_id=found.checkpoint_id,
-                channels=frozenset(values),
-                dumps=dumps,
-                saved=replace(found, state=NOT_LOADED),
-                kept=kept or Kept.of(found.state, self._packer),
-            )
-            self._memory.put(key, known)
-        return made
+        """Save writes that have indexes: (index, task, path, channel, value)."""
+        await self._writer.put_writes(config, writes, keep=keep)
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Integers; a thread that came from elsewhere with textual versions goes on with those."""
+        """Return the next version: an integer, or text in a thread that came with textual versions."""
         if isinstance(current, str):
             return f"{int(current.partition('.')[0]) + 1:032}.{random.random():016}"
         return 1 if current is None else int(current) + 1
 
+    # --- Loading
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that `config` names, or the head of its thread and namespace.
+
+        Raises PermissionDeniedError if the thread belongs to another user.
+        """
+        return await self._loader.load(config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first.
+
+        `config` selects a thread and namespace, or without a namespace all of the thread's; `None`
+        selects all threads. No connection or lock is held between two checkpoints. Raises
+        PermissionDeniedError if the thread belongs to another user.
+        """
+        async for each in self._loader.history(config, filter, before, limit):
+            yield each
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return the last stored value of each channel and the writes since.
+
+        Raises CorruptRecordError if some of that was removed, and PermissionDeniedError if the
+        thread belongs to another user.
+        """
+        return await self._deltas.histories(config, channels)
+
+    # --- Threads
+
+    async def afork(self, config: RunnableConfig, thread_id: str | None = None) -> RunnableConfig:
+        """Begin a new thread with all that the graph needs to go on in it. Returns its config.
+
+        It is a copy of all namespaces (waiting subgraphs, sub-agents with memory), ancestors,
+        pending writes and messages, up to the head or up to the config's `checkpoint_id`. If the
+        graph went on from that checkpoint, the fork has the checkpoint as it was saved, like going
+        back to it by its id. Raises ConflictError if the thread or checkpoint does not exist or
+        `thread_id` is taken, and PermissionDeniedError if the thread belongs to another user.
+        """
+        return await self._forker.fork(config, thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints and writes to a new thread, which belongs to the same owner."""
+        await self.checkpointer.acopy_thread(any_user(source_thread_id), str(target_thread_id))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Remove the thread with everything in it. A run in progress gets ThreadDeletedError."""
+        await self._remover.delete_thread(thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints and writes of these runs, in all threads."""
+        await self._remover.delete_runs(run_ids)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep the latest checkpoint of each namespace, or nothing (`strategy="delete"`).
+
+        Ancestors from which delta channels are rebuilt are kept. The namespace of a finished
+        subgraph call is removed; a subgraph with its own memory (`checkpointer=True`) keeps its
+        latest checkpoint. A checkpoint whose parent was removed has no parent from then on.
+        """
+        await self._remover.prune(thread_ids, strategy)
+
+    # --- Sync twins
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Sync twin of `alist`."""
+        found = cast(AsyncGenerator[CheckpointTuple], self.alist(config, filter=filter, before=before, limit=limit))
+
+        async def following() -> Any:
+            return await anext(found, _END)
+
+        async def close() -> None:
+            await found.aclose()
+
+        try:
+            while (each := self.checkpointer.run(following(), "list")) is not _END:
+                yield each
+        finally:
+            self.checkpointer.run(close(), "list")
+
+    get_tuple = blocking(aget_tuple)
+    put = blocking(aput)
+    put_writes = blocking(aput_writes)
+    put_indexed_writes = blocking(aput_indexed_writes)
+    get_delta_channel_history = blocking(aget_delta_channel_history)
+    fork = blocking(afork)
+    copy_thread = blocking(acopy_thread)
+    delete_thread = blocking(adelete_thread)
+    delete_for_runs = blocking(adelete_for_runs)
+    prune = blocking(aprune)
+
+    # --- Lifecycle
+
+    async def asetup(self) -> None:
+        """Prepare the store. Optional: the first use does it."""
+        await self.checkpointer.asetup()
+
+    def setup(self) -> Awaitable[None]:
+        """Prepare the store.
+
+        The result may be awaited, like the `setup` of LangGraph's async savers.
+
+        Where a sync call would block the event loop, the work is done when the result is awaited.
+        """
+        try:
+            self.checkpointer.setup()
+        except BlockingCallError:
+            return _Deferred(self.asetup)
+        return _Deferred(None)
+
+    async def __aenter__(self) -> Self:
+        await self.asetup()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns:
+            await self.checkpointer.arelease()
+
+    def __enter__(self) -> Self:
+        self.checkpointer.setup()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns:
+            self.checkpointer.release()
+
+
+class _Deferred:
+    """An awaitable for work that is still to be done, if any.
+
+    Unlike a coroutine, it may be dropped.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._work is not None:
+            yield from self._work().__await__()
+
 
 def _tell(saver: Any, graph: Any) -> None:
-    """Let the saver know the classes that a graph names."""
+    """Let the saver learn the classes that a graph names."""
     if isinstance(saver, ClewSaver) and isinstance(saver.serde, GraphSerializer):
         saver.serde.classes.learn(classes_of(graph))
-
-
-def _text_or_none(value: Any) -> str | None:
-    return str(value) if value else None

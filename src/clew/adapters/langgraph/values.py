@@ -1,8 +1,8 @@
-"""LangGraph's values as Clew keeps them, and back.
+"""Conversion of LangGraph's values to their stored form and back.
 
-What Clew can keep as it is, it keeps as it is: plain data, and LangChain's messages as records with their fields, so that the
-command line, differences and searches can read them without LangChain. Everything else (control types, the user's own
-classes) goes through the saver's serializer, a list element by element.
+Plain data is stored directly, and LangChain's messages as records with their fields, so that the
+command line, differences and searches can read them without LangChain. Everything else (control
+types, user classes) goes through the saver's serializer; lists are converted element by element.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from clew.adapters.langgraph.classes import MAX_LEARNED, MESSAGES, OWN, Allowed, Classes
-from clew.adapters.langgraph.serializing import KIND, GraphPacker, GraphSerializer, Serialized, Stranger, unwritten
-from clew.codec.packing import Packer
+from clew.adapters.langgraph.serializer import KIND, GraphPacker, GraphSerializer, Serialized, Stranger, unwritten
+from clew.codec.packer import Packer
 from clew.codec.registry import DEFAULT_REGISTRY
 from clew.errors import UnsupportedTypeError
 
@@ -32,34 +32,40 @@ __all__ = [
 ]
 
 _KINDS: Final = frozenset({"msgpack", "bytes", "bytearray", "null"})
-"""The formats that JsonPlusSerializer writes. It would read others too, and those may name code."""
+"""The formats that JsonPlusSerializer writes. It would also read others, which may name code."""
 _packer: Final = Packer(DEFAULT_REGISTRY)
 _own_packer: Final = GraphPacker(OWN)
 
 
 def strict_serializer(allow: Allowed, *, tell: Callable[[str], None] | None = None) -> GraphSerializer:
-    """A serializer for LangGraph's and LangChain's own types, those in `allow`, and those that it learns of; never pickle."""
+    """Return a serializer for the known types, those in `allow`, and those that it learns."""
     return GraphSerializer(Classes(Classes(OWN, tuple(allow)), bound=MAX_LEARNED), tell=tell)
 
 
 def stored(value: Any, serde: SerializerProtocol, name: str) -> Any:
-    """`value` as Clew keeps it. Raises UnsupportedTypeError if neither Clew nor the serializer can take it."""
+    """Return the stored form of `value`.
+
+    Raises UnsupportedTypeError if the serializer refuses it.
+    """
     if type(value) is list:
         return [_stored(item, serde, f"{name}[{at}]") for at, item in enumerate(value)]
     return _stored(value, serde, name)
 
 
-def stored_metadata(told: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
-    """Metadata as Clew keeps it. Plain data stays plain whatever the serializer, as in LangGraph's own savers: it is what
-    filters compare. There it is JSON, so tuples are lists."""
+def stored_metadata(given: Mapping[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
+    """Return the stored form of metadata.
+
+    Plain data bypasses the serializer, because filters compare it. Tuples become lists, like in the
+    JSON of LangGraph's own savers.
+    """
     return {
         name: listed(value) if _is_plain(value) and _is_native(value) else stored(value, serde, f"metadata[{name!r}]")
-        for name, value in told.items()
+        for name, value in given.items()
     }
 
 
 def listed(value: Any) -> Any:
-    """Plain data with lists in the place of tuples, at any depth."""
+    """Convert tuples in plain data to lists, at any depth."""
     if type(value) is dict:
         return {key: listed(each) for key, each in value.items()}
     return [*map(listed, value)] if type(value) in (list, tuple) else value
@@ -74,7 +80,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _stored(value: Any, serde: SerializerProtocol, name: str) -> Any:
-    # A serializer of the user's may encrypt: then nothing goes around it.
+    # A user's serializer may encrypt, so nothing bypasses it.
     if type(serde) in (GraphSerializer, JsonPlusSerializer) and _is_native(value):
         return value
     try:
@@ -90,7 +96,7 @@ def _is_native(value: Any) -> bool:
     if value is None or type(value) in (bool, int, float):
         return True
     if type(value) is bytearray:
-        # Clew would give bytes back.
+        # The codec would load it as bytes.
         return False
     try:
         _packer.pack(value)
@@ -100,7 +106,7 @@ def _is_native(value: Any) -> bool:
 
 
 def loaded(value: Any, serde: SerializerProtocol) -> Any:
-    """What `stored` was given."""
+    """Return the value that `stored` converted."""
     if type(value) is list:
         return [_loaded(item, serde) if type(item) is Serialized else item for item in value]
     return _loaded(value, serde) if type(value) is Serialized else value
@@ -110,7 +116,7 @@ def _loaded(value: Serialized, serde: SerializerProtocol) -> Any:
     if isinstance(serde, GraphSerializer):
         return serde.loads_typed((value.kind, value.data))
     if value.kind == KIND:
-        # Saved before the user had a serializer of his own.
+        # Saved before the user passed a serializer.
         return _own_packer.read(KIND, value.data)
     if type(serde) is JsonPlusSerializer and value.kind not in _KINDS and value.kind != _fallback(serde):
         raise unwritten(value.kind)
@@ -121,5 +127,5 @@ def _loaded(value: Serialized, serde: SerializerProtocol) -> Any:
 
 
 def _fallback(serde: JsonPlusSerializer) -> str | None:
-    """What LangGraph's serializer writes of objects that it has no form for: whoever passes one with a fallback wants that."""
+    """Return the format of a serializer's fallback, which the user has chosen by passing it."""
     return "pickle" if serde.pickle_fallback else None

@@ -15,15 +15,14 @@ from llmfy.flow_engine.checkpointer.base_checkpointer import Checkpoint as Their
 from llmfy.flow_engine.checkpointer.base_checkpointer import CheckpointMetadata as TheirMetadata
 from llmfy.llmfy_core.messages.tool_call import ToolCall
 
-from clew.adapters.fingerprint import unsaid
+from clew.adapters.fingerprint import new_places
 from clew.adapters.llmfy.messages import fingerprints, recorded
-from clew.adapters.llmfy.metadata import LLMFY, field_of, their_metadata, told_by
+from clew.adapters.llmfy.metadata import LLMFY, field_of, fields_of, their_metadata
 from clew.adapters.llmfy.states import OBJECTS, allow, check_known, copied, label, untagged
+from clew.adapters.options import check_on_conflict, open_store
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
 from clew.codec.registry import register
-from clew.errors import ConfigError
-from clew.factory import connect
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict
 from clew.model.config import User
@@ -35,27 +34,28 @@ for _cls in _OWN:
 
 
 class _Base(NamedTuple):
-    """What a run goes on from: a checkpoint, or `None` if the session had none yet, and what its messages say."""
+    """The base of a run (`None` if the session was new), and fingerprints of its messages."""
 
     checkpoint_id: str | None
-    said: Sequence[bytes]
+    messages: Sequence[bytes]
 
 
 class ClewCheckpointer(TheirCheckpointer):
-    """llmfy's checkpoints in any Clew store: `FlowEngine(State, checkpointer=ClewCheckpointer(clew.connect(url)))`.
+    """llmfy's checkpoints in any Clew store: `ClewCheckpointer(clew.connect(url))`.
 
-    Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`), which it then also closes. Every session is an ordinary Clew
-    thread, owned by `user_id`.
+    Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`); it closes only what it opened.
+    Every session is an ordinary Clew thread, owned by `user_id`.
 
-    - `messages`: the field of the state whose messages go into the conversation record too, with the same commit; `None`
-      for none.
-    - `types`: classes of yours in the state, as in `FlowEngine(types=…)`; `clew.register` does the same. An object of
-      any other class is refused when it is saved.
-    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps the checkpoints of both, and
-      the later save is the latest; "reject" raises ConflictError in the one that comes later.
+    - `messages`: the field of the state whose messages are also added to the conversation record, in
+      the same commit; `None` for none.
+    - `types`: your classes in the state, as in `FlowEngine(types=…)`; `clew.register` does the same.
+      Saving an object of any other class is refused.
+    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps the
+      checkpoints of both, and the later save is the latest; "reject" raises ConflictError in the later one.
     """
 
-    # llmfy's own serialization refuses tuples and sets, and takes a dict with "__type__" for an object of its own.
+    # llmfy's own serialization refuses tuples and sets, and takes a dict with "__type__" for an
+    # object.
     requires_serialization = False
 
     def __init__(
@@ -67,42 +67,40 @@ class ClewCheckpointer(TheirCheckpointer):
         types: Iterable[type] = (),
         on_conflict: OnConflict = "branch",
     ) -> None:
-        if on_conflict not in ("branch", "reject"):
-            raise ConfigError(f'on_conflict must be "branch" or "reject", not {on_conflict!r}')
+        check_on_conflict(on_conflict)
         types = tuple(types)
         for each in types:
             allow(each)
         self._classes = {label(each): each for each in (*_OWN, *types)}
-        self._owns = not isinstance(checkpointer, BaseCheckpointer)
-        self.checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
+        self.checkpointer, self._owns = open_store(checkpointer)
         self.user_id = user_id
         self._field = messages
         self._on_conflict: OnConflict = on_conflict
-        # What the run of this task started from, by session. The dict is shared with the tasks that the run starts.
+        # The base of this task's run, by session. The tasks that the run starts share the dict.
         self._bases: ContextVar[dict[str, _Base]] = ContextVar("clew_llmfy_bases")
 
     async def save(self, checkpoint: TheirCheckpoint) -> None:
-        """Save a checkpoint as the session's latest. An id that was saved before is replaced in its place."""
+        """Save a checkpoint as the session's latest. A known id is replaced in place."""
         await save_cleaned(partial(self._save, checkpoint.metadata), copied(checkpoint.state))
 
     async def _save(self, metadata: TheirMetadata, state: dict[str, Any]) -> None:
-        told = told_by(metadata)
+        fields = fields_of(metadata)
         session_id, checkpoint_id = metadata.session_id, metadata.checkpoint_id
         bases = self._bases.get({})
         base = bases.get(session_id)
-        said = self._messages(state)
-        now = fingerprints(said)
-        before = base.said if base is not None else await self._said_last(session_id)
+        messages = self._messages(state)
+        now = fingerprints(messages)
+        before = base.messages if base is not None else await self._latest_messages(session_id)
         await self.checkpointer.aput_checkpoint(
             {
                 **self._config(session_id, base.checkpoint_id if base is not None else None),
-                "run_id": told.get("run_id") or None,
+                "run_id": fields.get("run_id") or None,
             },
             state,
-            messages=recorded(said, unsaid(before, now)),
-            node_name=field_of(told, "node"),
-            step=field_of(told, "step"),
-            metadata={LLMFY: told, OBJECTS: True},
+            messages=recorded(messages, new_places(before, now)),
+            node_name=field_of(fields, "node"),
+            step=field_of(fields, "step"),
+            metadata={LLMFY: fields, OBJECTS: True},
             on_conflict=self._on_conflict,
             new_id=checkpoint_id,
             parent=None if base is not None and base.checkpoint_id is None else HEAD,
@@ -111,9 +109,9 @@ class ClewCheckpointer(TheirCheckpointer):
             bases[session_id] = _Base(checkpoint_id, now)
 
     async def load(self, session_id: str, checkpoint_id: str | None = None) -> TheirCheckpoint | None:
-        """The session's latest checkpoint, or the one with the id; `None` if there is none, or it is of another session.
+        """Return the session's latest checkpoint, or the one with the id, or `None`.
 
-        Raises ConfigError if its state holds an object of a class that is not registered.
+        Raises ConfigError if its state contains an object of a class that is not registered.
         """
         found = await self.checkpointer.aget_checkpoint(self._config(session_id, checkpoint_id or None))
         if not checkpoint_id:
@@ -128,11 +126,11 @@ class ClewCheckpointer(TheirCheckpointer):
         return theirs
 
     async def list(self, session_id: str, limit: int | None = 10) -> builtins.list[TheirCheckpoint]:
-        """The latest `limit` checkpoints of a session, newest first; `None` for all, 0 for none."""
+        """Return the latest `limit` checkpoints, newest first; `None` for all, 0 for none."""
         return [self._theirs(each) for each in await self.checkpointer.aget_history(self._config(session_id), limit)]
 
     async def delete(self, session_id: str, checkpoint_id: str | None = None) -> None:
-        """Remove one checkpoint of a session, or the session with everything in it. What is not there is none."""
+        """Remove one checkpoint, or the session with everything in it. Missing ones are ignored."""
         if checkpoint_id:
             await self.checkpointer.adelete_checkpoint(self._config(session_id, checkpoint_id))
         else:
@@ -140,13 +138,16 @@ class ClewCheckpointer(TheirCheckpointer):
         self._bases.get({}).pop(session_id, None)
 
     async def clear_all(self) -> None:
-        """Remove all sessions of llmfy's that are this checkpointer's user's; other threads of the store stay."""
+        """Remove all llmfy sessions of this checkpointer's user.
+
+        Other threads in the store stay.
+        """
         for thread in _sessions(await self.checkpointer.alist_threads({"user_id": self.user_id}, limit=None)):
             await self.checkpointer.adelete_thread({"thread_id": thread.thread_id, "user_id": self.user_id})
         self._bases.set({})
 
     async def aget_stats(self) -> dict[str, Any]:
-        """How many sessions and checkpoints there are, and how many of each session's."""
+        """Return the numbers of sessions and checkpoints, in total and per session."""
         return _stats(await self.checkpointer.alist_threads({"user_id": self.user_id}, limit=None))
 
     def get_stats(self) -> dict[str, Any]:
@@ -169,8 +170,11 @@ class ClewCheckpointer(TheirCheckpointer):
     def _messages(self, state: Any) -> Any:
         return state.get(self._field) if self._field is not None and isinstance(state, dict) else None
 
-    async def _said_last(self, session_id: str) -> builtins.list[bytes]:
-        """What the messages of the latest checkpoint say, for a save that no run makes: the engine loads before it saves."""
+    async def _latest_messages(self, session_id: str) -> builtins.list[bytes]:
+        """Return fingerprints of the latest checkpoint's messages, for a save outside of a run.
+
+        A run loads first.
+        """
         if self._field is None:
             return []
         found = await self.checkpointer.aget_checkpoint(self._config(session_id))
@@ -180,7 +184,7 @@ class ClewCheckpointer(TheirCheckpointer):
         return TheirCheckpoint(metadata=their_metadata(checkpoint.metadata), state=self._state(checkpoint))
 
     def _state(self, checkpoint: Checkpoint) -> Any:
-        """The state of `checkpoint`, also if it was stored with llmfy's tags: only 0.11 has made them."""
+        """Return the state of `checkpoint`, without the tags that llmfy 0.11 once stored."""
         metadata = checkpoint.metadata.metadata
         is_tagged = OBJECTS not in metadata and "node" in metadata.get(LLMFY, {})
         return untagged(checkpoint.state, self._classes) if is_tagged else checkpoint.state
@@ -190,7 +194,7 @@ class ClewCheckpointer(TheirCheckpointer):
 
 
 def _sessions(threads: Iterable[ThreadInfo]) -> builtins.list[ThreadInfo]:
-    """Those of `threads` that llmfy has saved to last."""
+    """Return the threads that llmfy was the last to save."""
     return [each for each in threads if each.head is not None and LLMFY in each.head.metadata]
 
 

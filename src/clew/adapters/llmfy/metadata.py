@@ -1,4 +1,4 @@
-"""llmfy's metadata of checkpoints, of both its generations, to Clew's and back."""
+"""Conversion of checkpoint metadata between Clew and both generations of llmfy (0.9 and 0.11)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from llmfy.flow_engine.checkpointer.base_checkpointer import CheckpointMetadata 
 from clew.model.checkpoint import CheckpointMetadata
 
 LLMFY: Final = "llmfy"
-"""In a checkpoint's metadata: what llmfy said of it, field by field, as it said it."""
+"""Metadata key for all fields of llmfy's own metadata."""
 
 _OTHER_NAMES: Final = {"node": "node_name", "node_name": "node", "created_at": "timestamp", "timestamp": "created_at"}
-"""What 0.11 calls a field, 0.9 calls by another name."""
+"""The name of a field in the other generation."""
 
 
-def told_by(metadata: Any) -> dict[str, Any]:
-    """All that llmfy's `metadata` says, of whichever generation it is, but for the ids of checkpoint and session."""
+def fields_of(metadata: Any) -> dict[str, Any]:
+    """Return the fields of llmfy's `metadata` except the ids of checkpoint and session."""
     return {
         each.name: getattr(metadata, each.name)
         for each in fields(metadata)
@@ -26,22 +26,22 @@ def told_by(metadata: Any) -> dict[str, Any]:
     }
 
 
-def field_of(told: Mapping[str, Any], name: str) -> Any:
-    """A field by either generation's name; `None` if there is none."""
-    return told.get(name, told.get(_OTHER_NAMES.get(name, name)))
+def field_of(given: Mapping[str, Any], name: str) -> Any:
+    """Return a field by either generation's name; `None` if it is missing."""
+    return given.get(name, given.get(_OTHER_NAMES.get(name, name)))
 
 
 def their_metadata(metadata: CheckpointMetadata) -> TheirMetadata:
-    """What the installed llmfy calls metadata, also of a checkpoint that another generation, or not llmfy at all, has saved."""
-    told = metadata.metadata.get(LLMFY, {})
+    """Return metadata for the installed llmfy, whoever saved the checkpoint."""
+    given = metadata.metadata.get(LLMFY, {})
     found: dict[str, Any] = {}
     for each in fields(TheirMetadata):
-        value = field_of(told, each.name)
-        found[each.name] = _known_to_clew(metadata, each.name) if value is None else value
+        value = field_of(given, each.name)
+        found[each.name] = _from_clew(metadata, each.name) if value is None else value
     return TheirMetadata(**found)
 
 
-def _known_to_clew(metadata: CheckpointMetadata, name: str) -> Any:
+def _from_clew(metadata: CheckpointMetadata, name: str) -> Any:
     match name:
         case "checkpoint_id":
             return metadata.checkpoint_id

@@ -1,4 +1,4 @@
-"""States of llmfy: its objects and the user's, as they are, and as earlier versions of the adapter stored them."""
+"""States of llmfy with their objects, and the tagged dicts that earlier versions stored instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from clew.codec.registry import DEFAULT_REGISTRY, Record, register
 from clew.errors import ConfigError
 
 OBJECTS: Final = "llmfy.objects"
-"""In a checkpoint's metadata: its state holds objects. Without it, llmfy 0.11 has put tagged dicts in their place."""
+"""Metadata key that marks a state with objects.
+
+Without it, llmfy 0.11 has replaced them by tagged dicts.
+"""
 
 _TAG: Final = "__type__"
 _DATA: Final = "data"
@@ -18,13 +21,13 @@ _DEEP: Final = 100
 
 
 def allow(cls: type) -> None:
-    """Let objects of `cls` be saved and loaded, unless they can be already."""
+    """Register `cls` unless it is registered."""
     if DEFAULT_REGISTRY.by_class(cls) is None:
         register(cls)
 
 
 def copied(value: Any, depth: int = 0) -> Any:
-    """`value` with the dicts, lists, tuples and sets in it copied: other branches of a run go on changing theirs."""
+    """Copy the containers in `value`, which other branches of the run keep changing."""
     kind = type(value)
     if depth > _DEEP:
         return value
@@ -36,9 +39,12 @@ def copied(value: Any, depth: int = 0) -> Any:
 
 
 def untagged(value: Any, classes: Mapping[str, type]) -> Any:
-    """`value` with the objects that llmfy's tags stand for. A dict that only looks like a tag stays as it is.
+    """Replace llmfy's tags in `value` by objects.
 
-    Raises ConfigError if a tag names a class that is not among `classes` or registered: nothing is imported.
+    A dict that only resembles a tag is left unchanged.
+
+    Raises ConfigError if a tag names a class that is neither in `classes` nor registered. Nothing
+    is imported.
     """
     if isinstance(value, list):
         return [untagged(each, classes) for each in value]
@@ -57,9 +63,9 @@ def untagged(value: Any, classes: Mapping[str, type]) -> Any:
 
 
 def check_known(value: Any) -> None:
-    """Raise ConfigError if `value` holds an object of a class that this process has not registered.
+    """Raise ConfigError if `value` contains an object of a class that is not registered.
 
-    llmfy's own checkpointers refuse such a state as well: a node that expects the class would fail on anything else.
+    llmfy's own checkpointers refuse such a state, too: a node that expects the class would fail.
     """
     pending = [value]
     while pending:
@@ -76,7 +82,7 @@ def check_known(value: Any) -> None:
 
 
 def label(cls: type) -> str:
-    """The name that llmfy's tags have for a class."""
+    """Return the name of a class in llmfy's tags."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -88,7 +94,7 @@ def _registered(name: str) -> type | None:
 def _unknown(name: str) -> ConfigError:
     short = name.rpartition(".")[2]
     return ConfigError(
-        f"the session holds a {name}, which is not registered in this process: "
+        f"the session contains a {name}, which is not registered in this process: "
         f"ClewCheckpointer(…, types=[{short}]), or clew.register({short})",
         type_name=name,
     )

@@ -1,4 +1,4 @@
-"""Sessions of the OpenAI Agents SDK in any Clew store: `Runner.run(agent, "hi", session=ClewSession("s", url))`."""
+"""Clew under the OpenAI Agents SDK: `Runner.run(agent, "hi", session=ClewSession("s", url))`."""
 
 from clew.errors import MissingExtraError
 

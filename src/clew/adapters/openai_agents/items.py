@@ -1,4 +1,4 @@
-"""Items of the Responses API as Clew messages, and back exactly."""
+"""Lossless conversion between items of the Responses API and Clew messages."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import Any, Final
 from clew.model.message import Message
 
 ITEM: Final = "openai.item"
-"""In a message's metadata: the item, but for the field that is the message's content."""
+"""Metadata key for the item without the field that became the message's content."""
 SHOWN: Final = "openai.content"
-"""In a message's metadata: which field of the item that is; absent if the content was put together for searching."""
+"""Metadata key for the name of that field; absent if the content was built for searching."""
 
 _CONTENT_FIELDS: Final = ("content", "output", "summary")
-"""Of messages, of tools' results, of reasoning: what an item says."""
+"""Fields with the content of messages, tool results and reasoning."""
 _SPOKEN_FIELDS: Final = frozenset(
     {"name", "arguments", "input", "code", "action", "query", "queries", "command", "commands", "output", "results"}
     | {"content", "summary", "text", "refusal", "error"}
 )
-"""Fields whose text a search should find, in items of any type. Ids, statuses and encrypted contents are not said."""
+"""Fields that searches should find, in items of any type.
+
+Ids, statuses and encrypted contents are left out.
+"""
 
 
 def message_of(item: Mapping[str, Any], message_id: str) -> Message:
-    """`item` as an entry of the conversation record, from which `item_of` makes it again."""
+    """Convert `item` to an entry of the conversation record. `item_of` converts it back."""
     kind = str(item.get("type") or "message")
     shown = next((name for name in _CONTENT_FIELDS if _is_content(item.get(name))), None)
     metadata: dict[str, Any] = {ITEM: dict(item)}
     if shown is not None:
-        # Kept once. Its place stays, so that the fields come back in their order.
+        # Stored once, as the content. The empty field keeps the order of the fields.
         metadata = {ITEM: {**item, shown: None}, SHOWN: shown}
     return Message(
         message_id=message_id,
@@ -41,7 +44,7 @@ def message_of(item: Mapping[str, Any], message_id: str) -> Message:
 
 
 def item_of(message: Message) -> dict[str, Any] | None:
-    """The item that `message` was made of; `None` if it was not made of one, or is damaged."""
+    """Return the item that `message` was made from; `None` if there was none, or it is damaged."""
     item = message.metadata.get(ITEM)
     if not isinstance(item, Mapping):
         return None
@@ -62,20 +65,20 @@ def _role(item: Mapping[str, Any], kind: str) -> str:
 
 
 def _is_content(value: Any) -> bool:
-    """Whether `value` reads as a message's content: text, or blocks whose text the message itself finds."""
+    """Whether `value` can be a message's content: text, or blocks with text."""
     return isinstance(value, str) or (
         isinstance(value, list) and bool(value) and all(isinstance(block, dict) and "text" in block for block in value)
     )
 
 
-def _spoken(value: Any, *, said: bool = False) -> Iterator[str]:
+def _spoken(value: Any, *, spoken: bool = False) -> Iterator[str]:
     if isinstance(value, str):
-        # A picture in a data URL is no text.
-        if said and value and not value.startswith("data:"):
+        # A data URL is an image, not text.
+        if spoken and value and not value.startswith("data:"):
             yield value
     elif isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _spoken(inner, said=name in _SPOKEN_FIELDS)
+            yield from _spoken(inner, spoken=name in _SPOKEN_FIELDS)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from _spoken(inner, said=said)
+            yield from _spoken(inner, spoken=spoken)

@@ -14,10 +14,10 @@ from agents.memory.session_settings import coerce_session_settings
 from agents.tracing import get_current_trace
 
 from clew.adapters.openai_agents.items import is_user_message, item_of, message_of
+from clew.adapters.options import open_store
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, ConflictError, CorruptRecordError, LeaseError, ThreadDeletedError
-from clew.factory import connect
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
 from clew.model.config import User
@@ -28,20 +28,21 @@ if TYPE_CHECKING:
     from agents import TResponseInputItem
 
 ITEMS: Final = "items"
-"""The field of the state that holds the session's items."""
+"""The field of the state with the session's items."""
 MESSAGE_IDS: Final = "message_ids"
-"""The field that says under which id each item is in the conversation record; `None` for one that is not."""
+"""The field with each item's id in the conversation record; `None` for items that are not recorded.
+"""
 _WRITES: Final = frozenset({"add_items", "pop_item", "fork", "compaction"})
-"""What sessions name their checkpoints after."""
+"""Node names of the checkpoints that sessions write."""
 _PROTOCOL: Final = ("get_items", "add_items", "pop_item", "clear_session")
-"""The methods of the SDK's protocol: all that a subclass has to override to change what is stored."""
+"""The methods of the SDK's protocol, which a subclass may override to change what is stored."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionSnapshot:
-    """What the SDK's compaction reads, and how it puts a summary in the place of the items from `start` on."""
+    """The items to compact, and a function that replaces those from `start` on."""
 
     items: list[TResponseInputItem]
     complete: bool
@@ -49,11 +50,12 @@ class CompactionSnapshot:
 
 
 class ClewSession:
-    """A conversation of the Agents SDK (its `Session` protocol), with the whole history of how it came about.
+    """A conversation of the Agents SDK (its `Session` protocol), with its whole history.
 
-    `checkpointer` is a Clew checkpointer, which any number of sessions may share, or the URL of a store, which this
-    session then opens and closes. The thread belongs to `user_id`; another user's session finds nothing in it and may not
-    write to it. With `record_messages=False`, the items are kept, and the searchable conversation record is not.
+    `checkpointer` is a Clew checkpointer, which any number of sessions may share, or the URL of a
+    store, which this session opens and closes. The thread belongs to `user_id`; sessions of other
+    users find nothing in it and can't write to it. With `record_messages=False`, there is no
+    searchable conversation record.
     """
 
     session_settings: SessionSettings | None
@@ -71,14 +73,13 @@ class ClewSession:
         self.user_id = user_id
         self.session_settings = coerce_session_settings(session_settings or SessionSettings())
         self._record_messages = record_messages
-        self._owns_checkpointer = not isinstance(checkpointer, BaseCheckpointer)
-        self._checkpointer = checkpointer if isinstance(checkpointer, BaseCheckpointer) else connect(checkpointer)
+        self._checkpointer, self._owns_checkpointer = open_store(checkpointer)
         self._is_known_session = False
-        """Whether the thread was looked at, and was a session's or nobody's."""
+        """Whether the thread was checked, and was a session or empty."""
 
     @property
     def checkpointer(self) -> BaseCheckpointer:
-        """Where the session is kept. All that Clew does with threads, it does with this session's `config`."""
+        """The store. All of its methods for threads work with this session's `config`."""
         return self._checkpointer
 
     @property
@@ -87,9 +88,11 @@ class ClewSession:
         return {"thread_id": self.session_id, "user_id": self.user_id}
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items in their order, or the latest `limit` of them (without one: `session_settings.limit`).
+        """Return the items in order, or the latest `limit` of them (default:
+        `session_settings.limit`).
 
-        If the newest checkpoint is damaged, they come from the conversation record, without those that are damaged there.
+        If the newest checkpoint is damaged, the items are read from the conversation record,
+        without those that are damaged there.
         """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
@@ -100,15 +103,18 @@ class ClewSession:
             items = _items_of(await self._checkpointer.alist_messages(self.config, limit=None))
             if not items:
                 raise
-            _log.warning("session %r is read from its conversation record: %s", self.session_id, error)
-        # A negative limit is none: so it is with the SDK's own sessions.
+            _log.warning("damaged checkpoint: session %r is read from its record: %s", self.session_id, error)
+        # A negative limit means no limit, as in the SDK's own sessions.
         latest = items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
         return cast("list[TResponseInputItem]", latest)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items at the end, all or none, whoever else adds at the same time. The cost is theirs, however many there are.
+        """Append items, all or none, also with concurrent writers.
 
-        Raises ThreadDeletedError if somebody cleared the session since it was read, ConfigError if the thread holds none.
+        The cost does not depend on the session's length.
+
+        Raises ThreadDeletedError if the session was cleared since it was read, and ConfigError if
+        the thread is not a session.
         """
         added = [_checked(item, at) for at, item in enumerate(items)]
         if not added:
@@ -126,7 +132,10 @@ class ClewSession:
             ) from error
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the latest item away and return it; `None` if there is none. Of several callers, each gets another one."""
+        """Remove and return the latest item; `None` if there is none.
+
+        Concurrent callers get different items.
+        """
         mended = False
         while True:
             try:
@@ -145,22 +154,26 @@ class ClewSession:
             except LeaseError:
                 raise
             except ConflictError:
-                # Another writer was first, and so got through: the latest item is another one now.
+                # Another writer was faster, so the latest item has changed.
                 continue
             return cast("TResponseInputItem", items[-1])
 
     async def clear_session(self) -> None:
-        """Remove the thread with everything in it: items, history, conversation record, description. Forks live on.
+        """Remove the thread with its items, history, conversation record and description.
 
-        A run of another process that is under way gets ThreadDeletedError when it adds to it; the next one begins anew.
+        Forks stay.
+
+        A run in progress in another process gets ThreadDeletedError when it adds items. The next
+        run starts a new session.
         """
         await self._checkpointer.adelete_thread(self.config)
 
     async def fork(self, from_turn: int | None = None, *, session_id: str | None = None) -> Self:
-        """A new session that begins as this one is, or as it was right before the user's message number `from_turn`.
+        """Return a new session with these items, or those before user message `from_turn`.
 
-        The first is number 1. The fork shares what is stored, and the checkpointer with it. Raises ConflictError if
-        `session_id` is taken or this session is empty, ConfigError if there was no such turn.
+        The first user message is number 1. The fork shares the stored data and the checkpointer.
+        Raises ConflictError if `session_id` is taken or this session is empty, ConfigError if there
+        is no such turn.
         """
         source, kept = self.config, None
         if from_turn is not None:
@@ -168,7 +181,7 @@ class ClewSession:
             kept = self._length_before(from_turn, self._items(checkpoint))
             source["checkpoint_id"] = checkpoint.checkpoint_id if checkpoint is not None else None
         forked = await self._checkpointer.afork(source, session_id)
-        # A copy: what a subclass does with items, its fork does as well.
+        # A copy, so that the fork of a subclass treats items in the same way.
         session = copy.copy(self)
         session.session_id = forked["thread_id"]
         session._owns_checkpointer = False
@@ -184,16 +197,16 @@ class ClewSession:
     async def describe(
         self, *, thread_name: str | None = None, tags: Sequence[str] = (), metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Give the thread a name, tags and metadata, in the place of those that it had."""
+        """Set the thread's name, tags and metadata. They replace the old ones."""
         described = {"thread_name": thread_name, "tags": tags, "metadata": dict(metadata or {})}
         await self._checkpointer.aput_thread(self.config, described)
 
     async def info(self) -> ThreadInfo | None:
-        """The thread's owner, description, head and counts; `None` while nothing was added."""
+        """Return the thread's owner, description, head and counts; `None` if nothing was added yet."""
         return await self._checkpointer.aget_thread(self.config)
 
     async def repair(self) -> None:
-        """Make a new head from the conversation record, if the newest checkpoint is damaged."""
+        """Rebuild the head from the conversation record, if the newest checkpoint is damaged."""
         await self._checkpointer.arepair(self.config, rebuild=_rebuilt)
 
     async def aclose(self) -> None:
@@ -202,7 +215,7 @@ class ClewSession:
             await self._checkpointer.arelease()
 
     def close(self) -> None:
-        """The same for callers without an event loop."""
+        """Sync twin of `aclose`."""
         if self._owns_checkpointer:
             self._checkpointer.release()
 
@@ -216,7 +229,7 @@ class ClewSession:
 
     async def _append(self, items: Sequence[dict[str, Any]]) -> None:
         if not self._is_known_session:
-            await self._look_at_thread()
+            await self._check_thread()
         ids = self._new_ids(items)
         await self._checkpointer.aupdate_state(
             self._config_to_write(),
@@ -225,21 +238,24 @@ class ClewSession:
             node_name="add_items",
         )
 
-    async def _look_at_thread(self) -> None:
-        """That nothing else is in the thread. What a session wrote last is known by its name, without the state."""
+    async def _check_thread(self) -> None:
+        """Raise ConfigError if the thread is not a session.
+
+        The head's node name usually tells, without its state.
+        """
         heads = await self._checkpointer.alist_checkpoints(self.config, limit=1)
         if heads and heads[0].node_name not in _WRITES:
             self._items(await self._checkpointer.aget_checkpoint(self.config))
         self._is_known_session = True
 
     async def _mend(self, error: CorruptRecordError) -> None:
-        """Repair the session before a write, if it has the record that this takes."""
+        """Repair the session before a write, if it has a conversation record."""
         if not self._record_messages:
             raise error
         await self.repair()
 
     def _config_to_write(self) -> dict[str, Any]:
-        """With the trace of the SDK's run as the run, so that what a run added can be told from the rest."""
+        """Return the config with the SDK's trace id as `run_id`."""
         trace = get_current_trace()
         run_id = trace.trace_id if trace is not None and trace.export() is not None else None
         return {**self.config, "run_id": run_id}
@@ -249,7 +265,7 @@ class ClewSession:
         items = state.get(ITEMS, None if state else []) if isinstance(state, dict) else None
         if not isinstance(items, list):
             raise ConfigError(
-                f"thread {self.session_id!r} holds no session: its state has no list of {ITEMS!r}; take another session_id"
+                f"thread {self.session_id!r} is not a session: its state has no list of {ITEMS!r}; use another session_id"
             )
         self._is_known_session = True
         return items
@@ -257,20 +273,22 @@ class ClewSession:
     def _length_before(self, turn: int, items: Sequence[Mapping[str, Any]]) -> int:
         turns = [at for at, item in enumerate(items) if is_user_message(item)]
         if not 1 <= turn <= len(turns):
-            raise ConfigError(f"session {self.session_id!r} has {len(turns)} turns, and no number {turn!r}")
+            raise ConfigError(f"session {self.session_id!r} has {len(turns)} turns, and no turn {turn!r}")
         return turns[turn - 1]
 
     async def _keep_only(self, count: int) -> None:
-        """Leave the first `count` items of a new fork, and no checkpoint with more of them."""
+        """Cut a new fork to its first `count` items, and remove the checkpoint with more."""
         checkpoint = await self._checkpointer.aget_checkpoint(self.config)
         assert checkpoint is not None  # the fork brought it
         await self._rewrite(checkpoint, slice(0, count), node_name="fork")
         await self._checkpointer.adelete_checkpoint({**self.config, "checkpoint_id": checkpoint.checkpoint_id})
 
     async def _rewrite(self, checkpoint: Checkpoint, kept: slice, added: Sequence[Any] = (), *, node_name: str) -> None:
-        """A new checkpoint with some of the items of `checkpoint`, and then `added`, the record in the same commit.
+        """Save a new checkpoint with the `kept` items of `checkpoint`, then `added`.
 
-        Raises ConflictError if `checkpoint` is not the head any more.
+        Updates the record in the same commit.
+
+        Raises ConflictError if `checkpoint` is no longer the head.
         """
         items, ids = checkpoint.state.get(ITEMS, []), checkpoint.state.get(MESSAGE_IDS, [])
         left = set(ids[kept])
@@ -291,18 +309,19 @@ class ClewSession:
     def _new_ids(self, items: Sequence[Any]) -> list[str | None]:
         return [new_id() if self._record_messages else None for _ in items]
 
-    # What follows is no part of the SDK's protocol: its compaction looks for these names, and without them it would clear the
-    # session and add to it anew, which would take the history away. They write around the methods of the protocol: where a
-    # subclass overrides one, to redact items or to count them, it must not be left out. The SDK's own sessions do the same.
+    # The SDK's compaction looks for the methods below, which are not part of its protocol. Without
+    # them it would clear the session and add the items again, which would remove the history. They
+    # bypass the methods of the protocol. So if a subclass overrides one of those (to redact or
+    # count items), they do nothing, like in the SDK's own sessions.
 
     def _is_overridden(self) -> bool:
-        """Whether a subclass has a method of the protocol of its own."""
+        """Whether a subclass overrides a method of the protocol."""
         return any(getattr(type(self), name) is not getattr(ClewSession, name) for name in _PROTOCOL)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> CompactionSnapshot | None:
-        """The latest `limit` items, to be replaced if nobody has written meanwhile; `None` if they can't be read whole."""
+        """Return the latest `limit` items for a compare-and-swap; `None` if that is impossible."""
         if self._is_overridden():
             return None
         try:
@@ -322,7 +341,7 @@ class ClewSession:
         return CompactionSnapshot(cast("list[TResponseInputItem]", items[first:]), first == 0, replace_suffix)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
-        """Put `items` in the place of all; says whether nobody has written meanwhile."""
+        """Replace all items. Returns whether it succeeded: no if another writer was faster."""
         if self._is_overridden():
             return False
         checkpoint = await self._checkpointer.aget_checkpoint(self.config)
@@ -357,7 +376,7 @@ def _items_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _rebuilt(state: Any, messages: list[Message]) -> dict[str, Any]:
-    """The state of the newest checkpoint that is whole, brought up to the conversation record."""
+    """Return the state of the newest intact checkpoint, updated from the conversation record."""
     rest = state if isinstance(state, dict) else {}
     recorded = {each.message_id: item for each in messages if (item := item_of(each)) is not None}
     pairs = zip(rest.get(ITEMS, []), rest.get(MESSAGE_IDS, []), strict=False)

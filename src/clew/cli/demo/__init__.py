@@ -1,4 +1,4 @@
-"""`clew demo`: an agent is killed in the middle of a run, and nothing that it saved is lost."""
+"""`clew demo`: kills an agent in the middle of a run, and shows that nothing it saved is lost."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typer
 
 
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the conversation's file there, to look into.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the conversation's file for inspection.")] = False,
 ) -> None:
-    """See Clew at work: an agent is killed in the middle of a run and resumes with nothing lost. Needs no API key."""
-    # Late: the agent's process imports this package too, and needs none of it.
+    """Run the demo: an agent is killed in mid-run and resumes with nothing lost. Needs no API key."""
+    # Imported late: the agent's process imports this package and needs none of these.
     from clew.cli.demo.show import Show
-    from clew.cli.showing import console
+    from clew.cli.output import console
 
     folder = Path(tempfile.mkdtemp(prefix="clew-demo-"))
     show = Show(console(), folder)

@@ -1,10 +1,10 @@
-"""The demo's agent: a process that holds the conversation, saves after every node, and says so on its standard output.
+"""The demo's agent: a process that plays the conversation and saves after every node.
 
     python -m clew.cli.demo.agent sqlite:///trip.db
 
-It goes on from wherever the stored head is. Each line that it prints is an acknowledgement: what it names is durable.
-It may be at most `WINDOW` acknowledgements ahead of its reader, who answers each with a byte. So whoever reads can
-kill it in full flight, and yet be sure that it is not done.
+It continues from the stored head. Each line that it prints acknowledges one durable checkpoint. It
+runs at most `WINDOW` acknowledgements ahead of its reader, who confirms each with a byte. So the
+reader can kill it at full speed and still be sure that it has not finished.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STDIN, _STDOUT = 0, 1
 
 
 async def converse(url: str) -> None:
-    """Hold the conversation from where it stands to its end."""
+    """Play the conversation from the stored head to its end."""
     config = {"thread_id": story.THREAD, "user_id": story.USER, "run_id": f"{os.getpid()}"}
     async with clew.connect(url) as checkpointer:
         head = await checkpointer.aget_checkpoint(config)
@@ -46,12 +46,12 @@ async def converse(url: str) -> None:
             ahead += 1
             if ahead == WINDOW:
                 if not os.read(_STDIN, 1):
-                    return  # nobody listens any more
+                    return  # the reader is gone
                 ahead -= 1
 
 
 def tell(facts: dict[str, Any]) -> None:
-    """One line to whoever listens, in one write, so that it is there whole or not at all."""
+    """Print one line in a single write, so that the reader gets it whole or not at all."""
     os.write(_STDOUT, json.dumps(facts).encode() + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""The demo's pictures: one line of the conversation, the timeline with its branch, the table of bytes."""
+"""The demo's output: conversation lines, the timeline with its branch, and the table of sizes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.text import Text
 
 import clew
 from clew.cli.demo import story
-from clew.cli.demo.measuring import Measured
-from clew.cli.showing import listing, size
+from clew.cli.demo.storage_cost import Measured
+from clew.cli.output import listing, size
 from clew.cli.tables import message_text, role_of
 
 
 def beat_line(step: int, beat: story.Beat) -> Table:
-    """One step of the conversation: its number, its node, who speaks, and what they say."""
+    """Return one step of the conversation: number, node, speaker and text."""
     said = clew.Message(role=beat.role or "·", content=beat.text, tool_calls=beat.calls)
     line = Table.grid(padding=(0, 1, 0, 0))
     for width, style in ((4, "dim"), (9, "dim"), (9, "")):
@@ -36,7 +36,7 @@ def _spelled(changes: Mapping[str, Any]) -> str:
 def branch_picture(
     main: Sequence[clew.CheckpointInfo], branch: Sequence[clew.CheckpointInfo], *, fork_step: int, killed_run: str
 ) -> Table:
-    """Both lines of checkpoints, oldest first, with the place where the first process was killed."""
+    """Return both branches of checkpoints, oldest first, with the point of the kill."""
     table = listing()
     table.add_column("", no_wrap=True, style="cyan")
     for name in ("step", "checkpoint", "node", "process", "parent", "size", "saved at"):
@@ -54,7 +54,8 @@ def branch_picture(
         step = each.step or 0
         line = "●─╮" if step == fork_step else "● │" if step > fork_step else "●"
         table.add_row(line, *_cells(each, steps, main[0].timestamp))
-    # The branch begins with its own copy of the checkpoint that it was forked from; the picture shows the rest.
+    # The branch begins with its copy of the checkpoint that it was forked
+    # from, which is not shown twice.
     steps |= {each.checkpoint_id: f"{each.step}" for each in branch}
     for each in branch[1:]:
         table.add_row("  ●", *_cells(each, steps, main[0].timestamp))
@@ -74,7 +75,7 @@ def _cells(checkpoint: clew.CheckpointInfo, steps: Mapping[str, str], start: dat
 
 
 def measured_table(measured: Measured, compacted: int) -> Table:
-    """Bytes of the same conversation stored in different ways, beside its own."""
+    """Return a table of the conversation's size when stored in different ways."""
     table = listing()
     table.add_column("", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
@@ -82,7 +83,7 @@ def measured_table(measured: Measured, compacted: int) -> Table:
     for name, count, style in (
         ("every state in full, as JSON", measured.in_full, "red"),
         ("the conversation once, as JSON", measured.conversation, ""),
-        ("Clew, every state, as it was saved", measured.saved, "green"),
+        ("Clew, every state, as saved", measured.saved, "green"),
         ("Clew, every state, after acompact", compacted, "bold green"),
     ):
         table.add_row(name, size(count), f"{count / measured.conversation:.2f}", style=style)
@@ -90,7 +91,7 @@ def measured_table(measured: Measured, compacted: int) -> Table:
 
 
 def check_line(passed: bool, claim: str) -> Table:
-    """A claim, and whether it holds."""
+    """Return a claim with a mark for whether it holds."""
     style = "bold green" if passed else "bold red"
     line = Table.grid(padding=(0, 1, 0, 0))
     line.add_row("  ", Text("✓" if passed else "✗", style=style), Text(claim, style="" if passed else style))

@@ -1,4 +1,4 @@
-"""The demo as one sees it: act by act, with a check for every claim."""
+"""The demo's acts, with a check for every claim."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rich.text import Text
 
 import clew
 from clew.cli.demo import story
-from clew.cli.demo.measuring import ANSWERED, ASKED, TURNS, all_load, save_all
 from clew.cli.demo.picture import beat_line, branch_picture, check_line, measured_table
 from clew.cli.demo.stage import Acknowledged, Agent, AgentFailed
-from clew.cli.showing import clean, counted, progress_bar
+from clew.cli.demo.storage_cost import ANSWERED, ASKED, TURNS, all_load, save_all
+from clew.cli.output import clean, counted, progress_bar
 from clew.cli.tables import message_table
 
 KILL_AT: Final = 13
-"""The step whose acknowledgement is the signal to kill: the agent is in the middle of asking eight hotels."""
+"""The step after which the agent is killed: it is in the middle of asking eight hotels."""
 
 _SEARCHED: Final = ("FADO", "pensão")
 
 
 class Show:
-    """One performance, in a folder of its own."""
+    """One run of the demo, in its own folder."""
 
     def __init__(self, console: Console, folder: Path) -> None:
         self._console = console
@@ -35,10 +35,8 @@ class Show:
         self._failed = 0
 
     def run(self, *, keep: bool) -> bool:
-        """All acts; whether every check passed."""
-        self._say(
-            f"[bold]Clew {clew.__version__}[/]: an agent's memory, and what is left of it when the agent is killed"
-        )
+        """Run all acts and return whether every check passed."""
+        self._say(f"[bold]Clew {clew.__version__}[/]: what is left of an agent's memory after the agent is killed")
         try:
             killed = self._kill_an_agent()
             with clew.connect(self._url) as checkpointer:
@@ -56,7 +54,7 @@ class Show:
         return not self._failed
 
     def _kill_an_agent(self) -> Agent:
-        self._act("A conversation, in a process of its own, saved after every node")
+        self._act("A conversation in its own process, saved after every node")
         with self._agent() as agent:
             for acknowledged in agent:
                 if acknowledged.step == KILL_AT:
@@ -66,27 +64,28 @@ class Show:
         return agent
 
     def _nothing_is_lost(self, checkpointer: clew.BaseCheckpointer, killed: Agent) -> None:
-        self._act("Is everything there that it acknowledged?")
+        self._act("Is everything stored that it acknowledged?")
         stored = checkpointer.list_checkpoints(self._config, limit=None)
         messages = {each.message_id for each in checkpointer.list_messages(self._config, limit=None)}
         said = [message for each in killed.acknowledged for message in each.messages]
         count, last = len(killed.acknowledged), killed.acknowledged[-1].step
         self._check(
             killed.was_killed and last < story.BRANCH_STEP,
-            f"the agent died at work: in turn {story.BEATS[last].turn}, after step {last} of {len(story.BEATS)}",
+            f"the agent was killed while working: in turn {story.BEATS[last].turn}, after step {last} of {len(story.BEATS)}",
         )
         self._check(
             all(self._is_stored(checkpointer, each) for each in killed.acknowledged),
-            f"{count} checkpoints acknowledged, {count} stored, each state as it was saved",
+            f"{count} checkpoints acknowledged, {count} stored, each state unchanged",
         )
         self._check(messages.issuperset(said), f"{len(said)} messages acknowledged with them, {len(said)} stored")
         more = len(stored) - count
         self._check(
-            more in (0, 1), "nothing half-saved" + (" (one more was saved, and killed before its word)" if more else "")
+            more in (0, 1),
+            "nothing half-saved" + (" (one more was saved but not yet acknowledged)" if more else ""),
         )
 
     def _resume(self) -> Agent:
-        self._act("A new process goes on")
+        self._act("A new process continues")
         with self._agent() as agent:
             for acknowledged in agent:
                 self._show_beat(acknowledged)
@@ -99,21 +98,21 @@ class Show:
         state = checkpointer.get_state(self._config) or story.opening()
         self._check(
             resumed.resumed_from is not None and resumed.resumed_at >= killed.acknowledged[-1].step,
-            f"process {resumed.pid} went on after step {resumed.resumed_at}, not from the beginning",
+            f"process {resumed.pid} continued after step {resumed.resumed_at}, not from the beginning",
         )
         self._check(
             [each.step for each in line] == list(range(1, len(story.BEATS) + 1))
             and [each.parent_id for each in line[1:]] == [each.checkpoint_id for each in line[:-1]],
-            f"one unbroken line of {len(line)} checkpoints, no step lost or done twice",
+            f"one unbroken line of {len(line)} checkpoints, no step lost or repeated",
         )
         self._check(
             [(each.role, each.text()) for each in messages] == [(b.role, b.text) for b in story.BEATS if b.role]
             and [each["message_id"] for each in state["messages"]] == [each.message_id for each in messages],
-            f"the whole conversation of {len(messages)} messages, none lost or twice",
+            f"the whole conversation of {len(messages)} messages, none lost or repeated",
         )
 
     def _what_if(self, checkpointer: clew.BaseCheckpointer) -> None:
-        self._act("What if? A fork from before the choice, and what is different")
+        self._act("What if? A fork from before the choice, and the differences")
         head = checkpointer.get_checkpoint(self._config)
         line = checkpointer.list_checkpoints(self._config, limit=None)
         choice = next(each for each in line if each.step == story.BRANCH_STEP)
@@ -134,7 +133,7 @@ class Show:
         self._check(
             {change.place for change in trip} == {"trip.hotel", "trip.spent", "trip.table"}
             and checkpointer.get_checkpoint(self._config) == head,
-            "the branch went its own way, and where it came from all is as it was",
+            "the branch has its own history, and the original thread is unchanged",
         )
 
     def _search(self, checkpointer: clew.BaseCheckpointer) -> None:
@@ -149,7 +148,7 @@ class Show:
             )
             self._say(_indented(message_table(found, search=searched, times=False), by=5))
         self._say()
-        self._check(right, "all found and nothing else, whatever the case and the language")
+        self._check(right, "exactly the right messages found, in any case and language")
 
     def _timeline(self, checkpointer: clew.BaseCheckpointer, killed: Agent) -> None:
         self._act("The timeline")
@@ -159,8 +158,8 @@ class Show:
         self._say(_indented(picture))
 
     def _measure(self) -> None:
-        self._act(f"{TURNS} turns of {ASKED} + {ANSWERED} bytes, and every state kept: how much is that?")
-        # NORMAL: this is about bytes, and waiting for the disk after each turn would not change them.
+        self._act(f"{TURNS} turns of {ASKED} + {ANSWERED} bytes, with every state kept: how large is that?")
+        # NORMAL: only sizes matter here, and waiting for fsync after each turn would not change them.
         with clew.connect(_url_of(self._folder / "long.db"), synchronous="NORMAL") as checkpointer:
             with progress_bar("  saving    ", self._console) as progress:
                 measured = save_all(checkpointer, progress)
@@ -175,7 +174,7 @@ class Show:
             compacted <= measured.saved < 2 * measured.conversation,
             "it grows with the conversation, not with its square",
         )
-        self._check(loadable, f"all {TURNS} states load from the compacted file, each as it was")
+        self._check(loadable, f"all {TURNS} states load from the compacted file, unchanged")
 
     def _close(self, *, keep: bool) -> None:
         self._say()
@@ -184,7 +183,7 @@ class Show:
         else:
             self._say("[bold green]All checks passed.[/] Nothing that was acknowledged was lost.")
         if keep:
-            self._console.print(Text(f"Look into it: clew --url {self._url} history {story.THREAD}"), soft_wrap=True)
+            self._console.print(Text(f"Inspect it: clew --url {self._url} history {story.THREAD}"), soft_wrap=True)
 
     def _is_stored(self, checkpointer: clew.BaseCheckpointer, acknowledged: Acknowledged) -> bool:
         found = checkpointer.get_checkpoint({**self._config, "checkpoint_id": acknowledged.checkpoint_id})

@@ -1,4 +1,4 @@
-"""Starting the demo's agent in a process of its own, listening to what it acknowledges, and killing it."""
+"""The demo's agent process: starts it, reads its acknowledgements, and kills it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 PATIENCE: Final = 30.0
-"""An agent that takes longer than this many seconds in all is stuck, and is ended."""
+"""Seconds after which an agent is considered stuck and is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """What the agent said is durable."""
+    """A checkpoint that the agent acknowledged as durable."""
 
     checkpoint_id: str
     step: int
@@ -28,11 +28,11 @@ class Acknowledged:
 
 
 class AgentFailed(Exception):
-    """The agent's process ended by itself, and not well."""
+    """The agent's process exited with an error."""
 
 
 class Agent:
-    """One process of the agent. Iterating gives what it acknowledges, as it does."""
+    """An agent process. Iterating yields its acknowledgements as they arrive."""
 
     def __init__(self, url: str, log: Path) -> None:
         self._url = url
@@ -71,7 +71,8 @@ class Agent:
         return self._process.pid
 
     def __iter__(self) -> Iterator[Acknowledged]:
-        """What it acknowledges, until it ends or is killed. Raises AgentFailed if it ends badly by itself."""
+        """Yield acknowledgements until the process exits or is killed. Raises
+        AgentFailed if it exits with an error."""
         beginning = self._next_line()
         if beginning is not None:
             self.resumed_from, self.resumed_at = beginning["resumed_from"], beginning["step"]
@@ -81,23 +82,25 @@ class Agent:
             yield acknowledged
             self._let_go_on()
         if (code := self._process.wait()) != 0 and not self.was_killed:
-            raise AgentFailed(f"the agent ended with {code}: {self._log.read_text('utf-8', 'replace').strip()[-2000:]}")
+            raise AgentFailed(
+                f"the agent exited with code {code}: {self._log.read_text('utf-8', 'replace').strip()[-2000:]}"
+            )
 
     def kill(self) -> None:
-        """SIGKILL (on Windows, TerminateProcess): no handler, no flush, no goodbye."""
+        """Send SIGKILL (on Windows, TerminateProcess): no handler runs and nothing is flushed."""
         self._process.kill()
 
     @property
     def was_killed(self) -> bool:
-        """Whether it was ended from outside."""
+        """Whether the process was killed."""
         code = self._process.poll()
-        # Windows knows no signals: TerminateProcess leaves 1.
+        # Windows has no signals: TerminateProcess leaves exit code 1.
         return code == (-signal.SIGKILL if sys.platform != "win32" else 1)
 
     def _next_line(self) -> dict[str, Any] | None:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        # Without its end of line, it was cut short: not acknowledged.
+        # A line without its end was cut off, so it acknowledges nothing.
         return json.loads(line) if line.endswith(b"\n") else None
 
     def _let_go_on(self) -> None:
@@ -105,4 +108,4 @@ class Agent:
         try:
             self._process.stdin.write(b".")
         except OSError:
-            return  # it is gone; what it still said is in the pipe
+            return  # the process is gone; its last lines are still in the pipe

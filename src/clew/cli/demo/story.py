@@ -1,4 +1,4 @@
-"""The conversation that the demo's agent holds: what each node says, and what it changes in the state. Pure."""
+"""The demo's script: the messages and state changes of each node. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USER: Final = "ana"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """What one node does: it may say something, and it may set fields of the trip."""
+    """The work of one node: an optional message, and fields of the trip to set."""
 
     turn: int
     node: str
@@ -41,7 +41,7 @@ HOTELS: Final = (
     ("Varanda", 89),
     ("Quinta da Ponte", 172),
 )
-"""Names and prices a night."""
+"""Names and prices per night."""
 
 
 def _quotes() -> Iterator[Beat]:
@@ -112,7 +112,7 @@ BEATS: Final = (
 """The whole conversation. Beat n is step n + 1."""
 
 BRANCH_STEP: Final = next(step for step, beat in enumerate(BEATS, 1) if beat.turn == 3 and beat.node == "answer")
-"""Where the what-if begins: the prices are known, nothing is chosen."""
+"""The step from which the what-if branch forks: the prices are known, and nothing is chosen."""
 
 OTHER_WAY: Final = (
     Beat(turn=4, node="listen", role="user", text="What if we take the cheapest, and no table?"),
@@ -125,16 +125,16 @@ OTHER_WAY: Final = (
     ),
     Beat(turn=4, node="answer", role="assistant", text="Then 490 euros are left: a day in Sintra."),
 )
-"""What happens in the what-if branch."""
+"""The what-if branch."""
 
 
 def opening() -> dict[str, Any]:
-    """The state before anything was said."""
+    """Return the initial state."""
     return {"step": 0, "trip": {}, "messages": []}
 
 
 def play(state: Mapping[str, Any], beat: Beat) -> tuple[dict[str, Any], list[clew.Message]]:
-    """The state after `beat`, and what was said in it."""
+    """Return the state after `beat`, and its messages."""
     said = [clew.Message(role=beat.role, content=beat.text, tool_calls=beat.calls)] if beat.role else []
     after = {
         "step": state["step"] + 1,
@@ -145,5 +145,5 @@ def play(state: Mapping[str, Any], beat: Beat) -> tuple[dict[str, Any], list[cle
 
 
 def digest(state: Mapping[str, Any]) -> str:
-    """A fingerprint of a state, to compare what was acknowledged with what is stored."""
+    """Return a digest of a state, to compare acknowledged states with stored ones."""
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

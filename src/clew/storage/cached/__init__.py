@@ -1,13 +1,14 @@
-"""A hot tier over any storage: the values of threads that are in use, in any other storage.
+"""A hot cache over any storage: value rows of recently used threads, kept in any other storage.
 
-The cold storage is the truth, and is asked for it at every read: which checkpoint, its body, whose the thread is. The hot tier
-has value rows only. What a row says never changes: numbers of values are never given again, merging regroups them, and what
-garbage collection takes out nobody refers to any more. So nothing has to be invalidated for a read to be right, and nothing
-that befalls the hot tier makes one wrong.
+The cold storage is authoritative. Every read asks it which checkpoint to load, its body and the
+thread's owner; only value rows come from the hot storage. Rows never change: value numbers are
+never reused, merging only regroups values, and garbage collection removes only values that nothing
+refers to. So nothing has to be invalidated for correctness, and no failure of the hot storage can
+make a read wrong.
 
-`storage` goes between the two, `tier` keeps rows and volatile states in the hot storage, `entries` says how they lie there,
-`covering` which of them make up what is needed, `bounds` how much is kept, `background` carries writes while nobody waits,
-`breaker` notices that the hot storage is away.
+`storage` combines the two. `tier` keeps rows and volatile states in the hot storage, `entries` has
+their layout, `coverage` selects the rows that make up a state, `eviction` bounds the cache,
+`write_queue` writes in the background, and `breaker` suspends a hot storage that fails.
 """
 
 from clew.storage.cached.storage import CachedStorage

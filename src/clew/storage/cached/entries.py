@@ -1,14 +1,15 @@
-"""How rows and volatile states lie in a hot storage: in a thread with the id of the one they belong to.
+"""Layout of rows and volatile states in a hot storage: a hot thread has the id of its cold thread.
 
-Rows are put together into *entries*. An entry is a checkpoint of the hot thread, with an id of its own and the rows in its
-body; its namespace is the incarnation of the thread and the *block* of numbers that its rows begin in. So a reader asks for
-the blocks that it needs, a writer adds without looking, and whoever finds that entries have become superfluous can take out
-exactly those. A row that goes on into further blocks leaves a *pointer* there: the same without data.
+Rows are bundled into *entries*. An entry is a checkpoint of the hot thread, with a new id and the
+rows in its body. Its namespace names the thread's incarnation and the *block* of value numbers that
+its rows begin in. So a reader queries the blocks that it needs, a writer appends without reading,
+and superfluous entries can be removed one by one. A row that extends into further blocks leaves a
+*pointer* there: the row without its data.
 
 A volatile state is an attachment, named by namespace and user.
 
-Every entry has a checksum over what it says and where it belongs. That finds damage, and what was put where it does not belong;
-it is no defence against somebody who can write to the hot storage and knows how.
+Every entry has a checksum over its content and its place. It detects damaged and misplaced entries,
+but does not protect against an attacker who can write to the hot storage.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from clew.ids import new_id
 from clew.model.commit import Commit, NewCheckpoint, Removal, ThreadFields
 from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, CheckpointRecord, Range, ValueRow
-from clew.storage.cached.covering import DIGEST_SIZE, HeldRow
-from clew.storage.packing import text_bytes
+from clew.storage.cached.coverage import DIGEST_SIZE, HeldRow
+from clew.storage.conversions import UNDECODABLE, text_bytes
 from clew.storage.wrapper import StateVersion
 
 BLOCK: Final = 1024
-"""How many value numbers a block has."""
+"""Value numbers per block."""
 BUNDLE: Final = 256 << 10
-"""Rows are put together into entries of about so many bytes."""
+"""The approximate size of an entry in bytes."""
 STATES: Final = "states"
 _VERSION: Final = 1
 _CHECKSUM: Final = 16
@@ -41,12 +42,11 @@ _CHECKSUM: Final = 16
 _Packed = tuple[int, int, bytes, bytes]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, int, list[_Packed]]).decode
-Version = StateVersion
-_decode_state = msgspec.msgpack.Decoder(tuple[int, Version, float, bytes]).decode
+_decode_state = msgspec.msgpack.Decoder(tuple[int, StateVersion, float, bytes]).decode
 
 
 class Entry(Struct, frozen=True):
-    """What was read of one entry: its rows, and the rows that it says lie in other blocks."""
+    """A decoded entry: its rows, and pointers to rows in other blocks."""
 
     namespace: str
     entry_id: str
@@ -56,7 +56,7 @@ class Entry(Struct, frozen=True):
 
 
 def blocks_of(ranges: Iterable[Range]) -> set[int]:
-    """The blocks that `ranges` touch."""
+    """Return the blocks that `ranges` touch."""
     return {block for first, end in ranges for block in range(first // BLOCK, (end - 1) // BLOCK + 1)}
 
 
@@ -64,8 +64,8 @@ def namespace_of(incarnation: str, block: int) -> str:
     return f"{incarnation}/{block}"
 
 
-class Bundle:
-    """Rows that are going to be one entry."""
+class _Bundle:
+    """The rows of an entry that is being made."""
 
     def __init__(self) -> None:
         self.rows: list[HeldRow] = []
@@ -75,8 +75,8 @@ class Bundle:
 def row_commits(
     thread_id: str, incarnation: str, rows: Iterable[HeldRow], at: datetime
 ) -> Iterator[tuple[Commit, list[HeldRow]]]:
-    """Commits that put `rows` into the hot thread, in as few entries as is good, and the rows that each brings."""
-    open_bundles: dict[tuple[int, int], Bundle] = {}
+    """Yield commits that put `rows` into the hot thread, bundled, and the rows of each."""
+    bundles: dict[tuple[int, int], _Bundle] = {}
     pointers: dict[tuple[int, int], list[ValueRow]] = {}
 
     def commit_of(place: tuple[int, int], rows: Sequence[ValueRow]) -> Commit:
@@ -84,15 +84,15 @@ def row_commits(
 
     for held in rows:
         own, *further = sorted(blocks_of([(held.row.first, held.row.end)]))
-        bundle = open_bundles.setdefault((own, held.epoch), Bundle())
+        bundle = bundles.setdefault((own, held.epoch), _Bundle())
         if bundle.rows and bundle.size + held.size > BUNDLE:
             yield commit_of((own, held.epoch), [each.row for each in bundle.rows]), bundle.rows
-            bundle = open_bundles[own, held.epoch] = Bundle()
+            bundle = bundles[own, held.epoch] = _Bundle()
         bundle.rows.append(held)
         bundle.size += held.size
         for block in further:
             pointers.setdefault((block, held.epoch), []).append(replace(held.row, digests=b"", data=b""))
-    for place, bundle in open_bundles.items():
+    for place, bundle in bundles.items():
         yield commit_of(place, [each.row for each in bundle.rows]), bundle.rows
     for place, pointing in pointers.items():
         yield commit_of(place, pointing), []
@@ -100,7 +100,7 @@ def row_commits(
 
 def _entry_commit(thread_id: str, namespace: str, epoch: int, rows: Sequence[ValueRow], at: datetime) -> Commit:
     packed = _encode((_VERSION, epoch, [(row.first, row.count, row.digests, row.data) for row in rows]))
-    # One id for both: a storage then needs no receipt beside the entry.
+    # With one id for both, a storage needs no receipt for the commit.
     entry_id = new_id()
     entry = NewCheckpoint(
         checkpoint_id=entry_id,
@@ -119,13 +119,13 @@ def _entry_commit(thread_id: str, namespace: str, epoch: int, rows: Sequence[Val
 
 
 def read_entry(thread_id: str, record: CheckpointRecord) -> Entry | None:
-    """What `record` holds; `None` if it is damaged, of another version, or not where it belongs."""
+    """Decode `record`. Returns None if it is damaged, misplaced or of another version."""
     packed = memoryview(record.body)[_CHECKSUM:]
     if record.body[:_CHECKSUM] != _checksum(packed, thread_id, record.namespace):
         return None
     try:
         version, epoch, parts = _decode(packed)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
     block = record.namespace.rpartition("/")[2]
     rows: list[HeldRow] = []
@@ -153,31 +153,31 @@ def _checksum(packed: bytes | memoryview, *belongs_to: str) -> bytes:
     return known.digest()
 
 
-# What is not rows
+# Other commits
 
 
 def removal_commit(thread_id: str, entries: Iterable[tuple[str, str]], at: datetime) -> Commit:
-    """A commit that takes entries out."""
+    """Return a commit that removes entries."""
     return Commit(
         commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=at, remove=Removal(checkpoints=tuple(entries))
     )
 
 
 def drop_commit(thread_id: str, at: datetime) -> Commit:
-    """A commit that takes the hot thread away."""
+    """Return a commit that deletes the hot thread."""
     return Commit(commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=at, remove=Removal(thread=True))
 
 
 def touch_commit(thread_id: str, at: datetime) -> Commit:
-    """A commit that changes nothing but when the hot thread was last active."""
+    """Return a commit that only updates the hot thread's last activity."""
     fields = ThreadFields(text="", data=b"", run_id=None, user_id=None)
     return Commit(commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=at, thread=fields)
 
 
 def state_commit(
-    thread_id: str, namespace: str, user: User, version: Version, expires: float, state: bytes, at: datetime
+    thread_id: str, namespace: str, user: User, version: StateVersion, expires: float, state: bytes, at: datetime
 ) -> Commit:
-    """A commit that keeps a volatile state, in the place of an earlier one of the same namespace and user."""
+    """Return a commit that keeps a volatile state and replaces the previous one."""
     packed = _encode((_VERSION, version, expires, state))
     key = _user_key(user)
     data = _checksum(packed, thread_id, namespace, key) + packed
@@ -186,7 +186,7 @@ def state_commit(
 
 
 def read_state(thread_id: str, namespace: str, user: User, found: Iterable[AttachmentRecord]) -> State | None:
-    """The volatile state of a namespace and user among `found`; `None` if there is none, or it is damaged."""
+    """Return a namespace and user's volatile state; None if it is missing or damaged."""
     key = _user_key(user)
     for each in found:
         packed = memoryview(each.data)[_CHECKSUM:]
@@ -194,7 +194,7 @@ def read_state(thread_id: str, namespace: str, user: User, found: Iterable[Attac
             continue
         try:
             layout, version, expires, state = _decode_state(packed)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             continue
         if layout == _VERSION:
             return State(version, expires, state)
@@ -202,9 +202,9 @@ def read_state(thread_id: str, namespace: str, user: User, found: Iterable[Attac
 
 
 class State(Struct, frozen=True):
-    """A volatile state: for which head of the thread it was kept, and until when."""
+    """A volatile state, the head of the thread that it belongs to, and its expiry."""
 
-    version: Version
+    version: StateVersion
     expires: float
     packed: bytes
 

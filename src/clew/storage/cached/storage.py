@@ -1,4 +1,4 @@
-"""The storage that goes between the two: writes through, reads through, and always by what the cold storage says."""
+"""The cached storage: a write-through and read-through cache in front of a cold storage."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from clew.model.commit import Applied, Commit
 from clew.model.queries import CheckpointPage, CheckpointQuery, ValueQuery
 from clew.model.records import Range
 from clew.model.status import Status
-from clew.storage.cached.covering import HeldRow, largest, overlapping
+from clew.storage.cached.coverage import HeldRow, largest, overlapping
 from clew.storage.cached.tier import HotTier
-from clew.storage.packing import union
+from clew.storage.conversions import union
 from clew.storage.protocol import Capabilities, Storage
 from clew.storage.wrapper import StorageWrapper
 
 
 class CachedStorage(StorageWrapper):
-    """`cold` with the values of threads in use in `hot`, which may be any storage that nothing else uses.
+    """`cold`, with the values of recently used threads in `hot`: any storage that nothing else
+    uses.
 
-    It is never stale: each read asks `cold` which checkpoint it is and which values it needs, in one small query, and only
-    the values themselves come from `hot`. What `hot` lacks comes from `cold`. If `hot` is away, slow, empty or damaged, all
-    comes from `cold`, `timeout` seconds later at most.
+    Reads are never stale: each asks `cold` which checkpoint to load and which values it needs, in
+    one small query. Only the values come from `hot`, and missing ones from `cold`. If `hot` is
+    down, slow, empty or damaged, everything comes from `cold`, at most `timeout` seconds later.
 
-    About `max_threads` threads are kept, those used last; of each process a sixteenth more. `ttl`: for how many seconds
-    after their last use, if `hot` does not see to that itself. `intact` says of a row's data whether it is worth keeping.
+    The about `max_threads` most recently used threads are kept (each process may add a sixteenth),
+    for `ttl` seconds after their last use if `hot` has no TTL of its own. Rows whose data is not
+    `intact` are not cached.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class CachedStorage(StorageWrapper):
         return self.hot
 
     async def status(self, found: Status) -> Status:
-        # Asking is a reason, too, to find out in the background whether a hot tier that was away is there again.
+        # Starts a retry in the background if one is due.
         await self.hot.usable()
         return dataclasses.replace(await super().status(found), cache=self.hot.status)
 
@@ -78,7 +80,7 @@ class CachedStorage(StorageWrapper):
             await super().close()
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-        """Apply to the cold storage. What it acknowledged goes on to the hot one, where nobody waits for it."""
+        """Apply to the cold storage. The hot one is written in the background."""
         outcomes = await super().apply(commits)
         for commit, outcome in zip(commits, outcomes, strict=True):
             if isinstance(outcome, Applied):
@@ -88,7 +90,7 @@ class CachedStorage(StorageWrapper):
     async def _follow(self, commit: Commit, applied: Applied) -> None:
         removed = commit.remove
         if removed is not None and (removed.thread or removed.state or removed.values):
-            # Not that anybody could refer to it: what was taken away is to be gone here, too.
+            # Nothing refers to them, but deleted data must not stay in the cache.
             await self.hot.drop([commit.thread_id])
         if applied.basis is not None and not applied.repeated and (commit.values or commit.merge):
             rows = [*([commit.values] if commit.values else ()), *commit.merge]
@@ -104,14 +106,16 @@ class CachedStorage(StorageWrapper):
         return await self._with_rows(query, page, covers) or await super().checkpoints(query)
 
     def _through_hot(self, query: CheckpointQuery) -> bool:
-        """Whether a query is one of those that load states. Without a limit, a thread is gone through: to verify it, to copy
-        it. That is to see what is stored, and is no use of the thread."""
+        """Return whether a query loads states for use.
+
+        Queries without a limit verify or copy a whole thread, and must read the cold storage.
+        """
         return query.detail == "state" and query.limit is not None
 
     async def _with_rows(
         self, query: CheckpointQuery, page: CheckpointPage, covers: Sequence[Range]
     ) -> CheckpointPage | None:
-        """`page` with its rows; `None` if it has to be read as a whole after all."""
+        """Return `page` with its rows; None if all of it must be read from the cold storage."""
         basis = page.basis
         assert basis is not None
         found = await self.hot.lookup(query.thread_id, basis, covers)
@@ -124,11 +128,11 @@ class CachedStorage(StorageWrapper):
         asked = ValueQuery(thread_id=query.thread_id, user=query.user, ranges=tuple(found.missing), data=True)
         values = await self.values(asked)
         if values.basis is None or (values.basis.incarnation, values.basis.epoch) != (basis.incarnation, basis.epoch):
-            # Values were taken out between the two reads, perhaps of this checkpoint.
+            # Values were removed between the two reads, perhaps this checkpoint's.
             return None
         chosen = largest([*found.rows, *(HeldRow(row, basis.epoch) for row in values.rows)])
         if chosen is None:
-            await self.hot.distrust(query.thread_id)
+            await self.hot.discard(query.thread_id)
             return None
         whole = [row for row in values.rows if self._intact is None or self._intact(row.data)]
         await self.hot.keep(query.thread_id, basis, whole, read=True)

@@ -1,15 +1,15 @@
-"""The hot tier: rows and volatile states in a hot storage, as long as that answers. Nothing here raises: it is there or not."""
+"""The hot tier: rows and volatile states in a hot storage. Nothing here raises."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from clew.bounded import BoundedMap
 from clew.clock import Clock
 from clew.errors import ClewError, CorruptRecordError, StorageError
 from clew.model.commit import Applied
@@ -18,54 +18,55 @@ from clew.model.queries import AttachmentQuery, CheckpointPage, CheckpointQuery
 from clew.model.records import Basis, Range, ValueRow
 from clew.model.status import CacheStatus
 from clew.storage.cached import entries
-from clew.storage.cached.background import MAX_BYTES, Pending, Worker, Workers, Write
-from clew.storage.cached.bounds import Bounds
 from clew.storage.cached.breaker import Breaker
-from clew.storage.cached.covering import HeldRow, largest, missing, overlapping
+from clew.storage.cached.coverage import HeldRow, largest, missing, overlapping
 from clew.storage.cached.entries import Entry
-from clew.storage.offload import may_block
+from clew.storage.cached.eviction import Eviction
+from clew.storage.cached.write_queue import MAX_BYTES, PendingWrites, Worker, Workers, Write
+from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
+from clew.storage.wrapper import StateVersion
 
 CONNECTING: Final = 2.0
-"""How long the very first call may take: it connects."""
+"""Timeout of the first call, which connects, in seconds."""
 MOST_BLOCKS: Final = 256
-"""A state that lies in more blocks is read from the cold storage."""
+"""States in more blocks are read from the cold storage."""
 SMALL: Final = 64 << 10
 TIDY_FROM: Final = 32
-"""So many entries that are small or superfluous are put together into one by whoever reads them."""
-OWED: Final = 10_000
-"""How many threads to take away are remembered while the hot storage does not answer."""
+"""A reader that finds this many small or superfluous entries merges them."""
+MAX_POSTPONED: Final = 10_000
+"""Number of threads to drop that are remembered while the hot storage does not answer."""
 _AT_ONCE: Final = 256
-_TROUBLE: Final = (ClewError, TimeoutError, ValueError, LookupError, ArithmeticError, struct.error)
-"""What a storage raises that is away, and what it may raise on what others have put there."""
+_HOT_ERRORS: Final = (ClewError, TimeoutError, ValueError, LookupError, ArithmeticError, struct.error)
+"""Errors of a storage that is down, or that reads data which others have damaged."""
 
 T = TypeVar("T")
 
 
 class Found(Struct, frozen=True):
-    """Rows of a thread, in order and apart, and the ranges that they don't hold."""
+    """Rows of a thread, sorted and disjoint, and the ranges that they don't hold."""
 
     rows: list[HeldRow]
     missing: list[Range]
 
 
 class HotTier:
-    """Keeps at most about `max_threads` threads, `ttl` seconds after their last use, and waits `timeout` seconds at most."""
+    """Reads and writes a hot storage, with a timeout, a circuit breaker and eviction."""
 
     def __init__(
         self, hot: Storage, *, max_threads: int, ttl: float | None, touch_every: float, timeout: float, clock: Clock
     ) -> None:
-        """`ttl`: for a hot storage that does not forget by itself."""
+        """`ttl` is for a hot storage without a TTL of its own."""
         self._hot = hot
-        self._bounds = Bounds(max_threads=max_threads, ttl=ttl, touch_every=touch_every, clock=clock)
+        self._eviction = Eviction(max_threads=max_threads, ttl=ttl, touch_every=touch_every, clock=clock)
         self._timeout = timeout
         self._clock = clock
         self._breaker = Breaker(hot.capabilities.name, clock)
-        self._pending = Pending()
+        self._pending = PendingWrites()
         self._workers = Workers("the cache", self._new_worker, self._end_worker)
-        # What never waits is done in its place.
-        self._at_once = not hot.capabilities.suspends and not hot.capabilities.durable
-        self._owed: OrderedDict[str, None] = OrderedDict()
+        # A storage that never waits needs no background.
+        self._immediate = not hot.capabilities.suspends and not hot.capabilities.durable
+        self._postponed: BoundedMap[str, bool] = BoundedMap(max_entries=MAX_POSTPONED)
         self._closed = False
         self.hits = self.misses = self._fills = self._writes = self._dropped = self._evicted = 0
 
@@ -87,34 +88,34 @@ class HotTier:
         await self._call(self._hot.setup, CONNECTING)
 
     async def close(self) -> None:
-        """Finish what is on its way, for a moment at most, and close the hot storage."""
+        """Finish pending writes, for a moment at most, and close the hot storage."""
         self._closed = True
         if not may_block():
             await self._workers.close()
         await self._call(self._hot.close, CONNECTING)
 
     async def settle(self) -> None:
-        """Return when what this event loop has on its way has arrived."""
+        """Wait for the pending writes of this event loop."""
         if not may_block():
             await (await self._workers.get()).settle()
 
     async def usable(self) -> bool:
-        """Whether the hot storage is to be asked. If it is not, it is tried again in the background, now and then."""
+        """Return whether to use the hot storage. If not, it is retried in the background."""
         if self._closed:
             return False
         if not self._breaker.available and self._breaker.may_try():
-            await self._later("probe", self._probe)
+            await self._schedule("probe", self._probe)
         return self._breaker.available
 
     # Rows
 
     async def lookup(self, thread_id: str, basis: Basis, covers: Sequence[Range]) -> Found | None:
-        """The rows that hold the values of `covers` in the log that `basis` names; `None` if that can't be told.
+        """Return the rows with the values of `covers` in the log of `basis`; None if it is unknown.
 
-        Rows of another epoch are not taken: those of a later one may lack values that a checkpoint needs, and those of an
-        earlier one hold some that the storage has let go, which the reader would take for stored.
+        Rows of another epoch are not used: a later one's may lack values that a checkpoint needs,
+        and an earlier one's hold removed values, which the reader would take for stored ones.
         """
-        # First what is on its way: what arrives meanwhile is found there, then.
+        # Before reading: a write that completes in between is then found in the hot storage.
         held = self._pending.rows(thread_id, basis.incarnation)
         if any(end - first > MOST_BLOCKS * entries.BLOCK for first, end in covers):
             return None
@@ -134,17 +135,17 @@ class HotTier:
             row for rows in (held, *(entry.rows for entry in read)) for row in rows if row.epoch == basis.epoch
         )
         if chosen is None:
-            await self.distrust(thread_id)
+            await self.discard(thread_id)
             return None
         if read:
-            await self._look_after(thread_id, basis, chosen, read)
+            await self._maintain(thread_id, basis, chosen, read)
         ranges = list(covers)
         needed = overlapping([each.row for each in chosen], ranges)
         wanted = {row.first for row in needed}
         return Found([each for each in chosen if each.row.first in wanted], missing(needed, ranges))
 
     async def keep(self, thread_id: str, basis: Basis, rows: Sequence[ValueRow], *, read: bool) -> None:
-        """Put `rows`, which are of the log that `basis` names, into the hot storage; `read`: for a read, not for a commit."""
+        """Put `rows` of the log of `basis` into the hot storage. `read`: not for a commit."""
         if not rows or not await self.usable():
             return
         held = [HeldRow(row, basis.epoch) for row in rows]
@@ -161,30 +162,30 @@ class HotTier:
         await self._use(thread_id, written=True)
 
     async def drop(self, thread_ids: Sequence[str]) -> None:
-        """Take threads out of the hot storage; if it does not answer, as soon as it does."""
+        """Remove threads from the hot storage; if it does not answer, as soon as it does."""
         if self._closed:
             return
         if not await self.usable():
-            self._owe(thread_ids)
+            self._postpone(thread_ids)
             return
         writes = [Write(entries.drop_commit(thread_id, self._clock.now())) for thread_id in thread_ids]
         waiting: list[asyncio.Future[None]] = []
         for write in writes:
-            self._bounds.forget(write.commit.thread_id)
-            if not self._in_place():
+            self._eviction.forget(write.commit.thread_id)
+            if not self._inline():
                 write.done = asyncio.get_running_loop().create_future()
                 waiting.append(write.done)
             await self._send(write, bounded=False)
         if waiting:
             await asyncio.wait(waiting, timeout=self._timeout)
 
-    async def distrust(self, thread_id: str) -> None:
-        """Take out a thread whose rows contradict each other, or the cold storage."""
-        self._breaker.hurt(CorruptRecordError(f"thread {thread_id!r}: rows contradict each other"))
+    async def discard(self, thread_id: str) -> None:
+        """Remove a thread whose rows contradict each other or the cold storage."""
+        self._breaker.record_error(CorruptRecordError(f"thread {thread_id!r}: rows contradict each other"))
         await self._send(Write(entries.drop_commit(thread_id, self._clock.now())), bounded=False)
 
     async def _read(self, thread_id: str, incarnation: str, blocks: set[int]) -> list[Entry] | None:
-        """All entries of the blocks; those that are damaged are taken out."""
+        """Return all entries of the blocks, and remove damaged ones."""
         queries = [
             CheckpointQuery(
                 thread_id=thread_id,
@@ -207,7 +208,9 @@ class HotTier:
             else:
                 damaged.append((record.namespace, record.checkpoint_id))
         if damaged:
-            self._breaker.hurt(CorruptRecordError(f"{len(damaged)} entries of thread {thread_id!r} are damaged"))
+            self._breaker.record_error(
+                CorruptRecordError(f"{len(damaged)} entries of thread {thread_id!r} are damaged")
+            )
             await self._send(Write(entries.removal_commit(thread_id, damaged, self._clock.now())))
         return found
 
@@ -216,8 +219,8 @@ class HotTier:
             return [await self._hot.checkpoints(query) for query in queries]
         return await asyncio.gather(*[self._hot.checkpoints(query) for query in queries])
 
-    async def _look_after(self, thread_id: str, basis: Basis, chosen: Sequence[HeldRow], read: Sequence[Entry]) -> None:
-        """Mark the thread as used; put small entries together, and take out what others have made superfluous."""
+    async def _maintain(self, thread_id: str, basis: Basis, chosen: Sequence[HeldRow], read: Sequence[Entry]) -> None:
+        """Mark the thread as used, merge small entries and remove superfluous ones."""
         await self._use(thread_id, written=False)
         if len(read) < TIDY_FROM:
             return
@@ -242,9 +245,9 @@ class HotTier:
     # Volatile states
 
     async def put_state(
-        self, thread_id: str, namespace: str, user: User, version: entries.Version, state: bytes, ttl: float
+        self, thread_id: str, namespace: str, user: User, version: StateVersion, state: bytes, ttl: float
     ) -> bool:
-        """Keep a volatile state for all processes; false if that can't be done."""
+        """Keep a volatile state for all processes. Returns false if that fails."""
         if len(state) > MAX_BYTES or not await self.usable():
             return False
         now = self._clock.now()
@@ -256,8 +259,8 @@ class HotTier:
         await self._use(thread_id, written=True)
         return True
 
-    async def get_state(self, thread_id: str, namespace: str, user: User, version: entries.Version) -> bytes | None:
-        """The volatile state that was kept for this head of the thread, by this user, if it is not too old."""
+    async def get_state(self, thread_id: str, namespace: str, user: User, version: StateVersion) -> bytes | None:
+        """Return the user's volatile state for this head of the thread, unless it has expired."""
         if not await self.usable():
             return None
         query = AttachmentQuery(thread_id=thread_id, user=ANY_USER, namespace=entries.STATES, checkpoint_id=namespace)
@@ -268,35 +271,35 @@ class HotTier:
         await self._use(thread_id, written=False)
         return state.packed
 
-    # How it goes there
+    # Calls
 
     async def _call(self, operation: Callable[[], Awaitable[T]], seconds: float) -> T | None:
-        """The result of `operation`, or `None` if the hot storage does not give it in time."""
+        """Return the result of `operation`; None if it fails or takes too long."""
         if self._breaker.untried:
             seconds = max(seconds, CONNECTING)
         try:
-            if self._in_place():
+            if self._inline():
                 result = await operation()
             else:
                 async with asyncio.timeout(seconds):
                     result = await operation()
         except CorruptRecordError as error:
-            self._breaker.hurt(error)
+            self._breaker.record_error(error)
             return None
-        except _TROUBLE as error:
+        except _HOT_ERRORS as error:
             self._breaker.failed(error)
             return None
         self._breaker.answered()
         return result
 
-    def _in_place(self) -> bool:
-        return self._at_once or may_block()
+    def _inline(self) -> bool:
+        return self._immediate or may_block()
 
     async def _send(self, write: Write, *, bounded: bool = True) -> bool:
-        """Have `write` done: in the background, or now where nobody would wait for it. False if there is too much to do."""
+        """Do `write` in the background, or inline. Returns false if too many writes are pending."""
         if not self._pending.add(write, bounded=bounded):
             return False
-        if self._in_place():
+        if self._inline():
             await self._write([write])
             return True
         worker = await self._worker()
@@ -321,10 +324,10 @@ class HotTier:
         finally:
             self._pending.remove(writes)
             if not done:
-                self._owe(drops)
+                self._postpone(drops)
 
-    async def _later(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        if self._in_place():
+    async def _schedule(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        if self._inline():
             await work()
         elif (worker := await self._worker()) is not None:
             worker.chore(name, work)
@@ -343,35 +346,33 @@ class HotTier:
 
     # While it does not answer
 
-    def _owe(self, thread_ids: Sequence[str]) -> None:
-        for thread_id in thread_ids:
-            self._owed[thread_id] = None
-        while len(self._owed) > OWED:
-            self._owed.popitem(last=False)
+    def _postpone(self, drops: Sequence[str]) -> None:
+        for thread_id in drops:
+            self._postponed.put(thread_id, True)
 
     async def _probe(self) -> None:
         if await self._call(self._answers, self._timeout) is None:
             return
-        owed, self._owed = list(self._owed), OrderedDict()
-        for start in range(0, len(owed), _AT_ONCE):
-            some = owed[start : start + _AT_ONCE]
+        drops, self._postponed = list(self._postponed), BoundedMap(max_entries=MAX_POSTPONED)
+        for start in range(0, len(drops), _AT_ONCE):
+            some = drops[start : start + _AT_ONCE]
             await self._write([Write(entries.drop_commit(thread_id, self._clock.now())) for thread_id in some])
 
     async def _answers(self) -> bool:
         await self._hot.ping()
         return True
 
-    # How much is kept
+    # Eviction
 
     async def _use(self, thread_id: str, *, written: bool) -> None:
-        if self._bounds.used(thread_id, written=written):
+        if self._eviction.used(thread_id, written=written):
             await self._send(Write(entries.touch_commit(thread_id, self._clock.now())))
-        if self._bounds.sweep_due():
-            await self._later("sweep", self._sweep)
+        if self._eviction.sweep_due():
+            await self._schedule("sweep", self._sweep)
 
     async def _sweep(self) -> None:
         try:
-            self._evicted += await self._bounds.sweep(self._hot)
-        except _TROUBLE as error:
-            # It takes long among many threads: whether the hot storage answers is for others to find out.
-            self._breaker.hurt(error)
+            self._evicted += await self._eviction.sweep(self._hot)
+        except _HOT_ERRORS as error:
+            # A sweep over many threads is slow: its failure must not open the breaker.
+            self._breaker.record_error(error)

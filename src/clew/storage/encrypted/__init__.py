@@ -1,9 +1,10 @@
-"""A storage around a storage that sees nothing but sealed bytes.
+"""Encryption: a storage wrapper whose inner storage sees only sealed bytes.
 
-`cipher.py` says what a cipher does, `sealing.py` how each record is sealed and opened, `lineage.py` what a fork needs to read
-what it shares; `storage.py` puts them around a storage, and `states.py` around a shared place for volatile states.
+`cipher` is the protocol of a cipher, `sealer` seals and opens each kind of record, `keyed` refuses
+processes without the store's keys, and `storage` wraps a storage and its volatile states.
 """
 
+from clew.storage.encrypted.keyed import KeyedStorage, ungated
 from clew.storage.encrypted.storage import EncryptedStorage, encrypted_in
 
-__all__ = ["EncryptedStorage", "encrypted_in"]
+__all__ = ["EncryptedStorage", "KeyedStorage", "encrypted_in", "ungated"]

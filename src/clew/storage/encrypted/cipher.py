@@ -1,50 +1,53 @@
-"""What a cipher does. How sealed bytes are made up is the codec's business: `clew.codec.sealing.Keyring` is one."""
+"""The protocol of a cipher. `clew.codec.keyring.Keyring` implements it and defines the format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
-from clew.storage.packing import text_bytes
+from clew.errors import EncryptionError
+from clew.storage.conversions import text_bytes
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Cipher(Protocol):
-    """Seals and opens bytes, each for what they are about."""
+    """Seals and opens bytes, which open only for the `about` that they were sealed for."""
 
     @property
     def broken(self) -> bytes:
-        """What stands in the place of what can't be opened: whoever decodes it finds it damaged."""
+        """A stand-in for data that can't be opened. It decodes as damaged."""
+
+    @property
+    def checks(self) -> Mapping[str, bytes]:
+        """Check values of the keys by id, for a store to recognise them by."""
+
+    @property
+    def current(self) -> str:
+        """The id of the key that `seal` uses."""
+
+    def refused(self, error: EncryptionError) -> bytes:
+        """Return a stand-in for data whose key is missing. Decoding it raises `error`."""
 
     def seal(self, content: bytes, about: bytes) -> bytes: ...
 
     def open(self, stored: bytes, about: bytes) -> bytes | None:
-        """What was sealed; `None` if it is damaged, or about something else."""
+        """Return the content; None if it is damaged, or sealed for something else."""
 
     def is_plain(self, stored: bytes) -> bool:
-        """Whether `stored` was never sealed, and may be read as it is."""
+        """Return whether `stored` is not sealed and may be read. Raises EncryptionError."""
 
     def is_current(self, stored: bytes) -> bool:
-        """Whether `stored` is sealed with the key that `seal` uses."""
+        """Return whether `stored` is sealed with the current key."""
 
     def hide(self, digests: bytes) -> bytes: ...
 
     def reveal(self, digests: bytes, stored: bytes) -> bytes:
-        """What `hide` was given, in a row with the data `stored`."""
+        """Undo `hide`, for a row with the data `stored`."""
 
 
 def about(kind: str, *names: str | int | bytes) -> bytes:
-    """What a record is about: its kind, and by what it is known."""
+    """Return a record's kind and identity, as bytes to authenticate."""
     return _encode([kind, *(text_bytes(name) if isinstance(name, str) else name for name in names)])
-
-
-def opened(cipher: Cipher, stored: bytes, places: Iterable[bytes]) -> bytes | None:
-    """What is sealed for one of the `places`; `None` if it is for none of them."""
-    for place in places:
-        content = cipher.open(stored, place)
-        if content is not None:
-            return content
-    return None

@@ -1,21 +1,22 @@
-"""The storage that seals what goes down and opens what comes up."""
+"""The encrypted storage: seals commits, opens records, and searches decrypted content."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from clew.errors import ClewError
+from clew.bounded import BoundedMap
+from clew.errors import ClewError, EncryptionError
 from clew.model.commit import Applied, Commit, ThreadFields
-from clew.model.config import ANY_USER
+from clew.model.config import ANY_USER, User
 from clew.model.message import folded
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -23,20 +24,19 @@ from clew.model.queries import (
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
-from clew.storage.copying import read_content
-from clew.storage.encrypted.cipher import Cipher
-from clew.storage.encrypted.lineage import Lineage, Origin
-from clew.storage.encrypted.sealing import Opener, Sealer
-from clew.storage.encrypted.states import SealedStates
-from clew.storage.protocol import RESERVED, Storage
+from clew.model.records import AttachmentRecord, JournalEntry, MessageRecord, ThreadRecord
+from clew.storage.content import stored_in
+from clew.storage.encrypted.cipher import Cipher, about
+from clew.storage.encrypted.keyed import KeyedStorage
+from clew.storage.encrypted.sealer import Lineage, Opener, Origin, Sealer
+from clew.storage.protocol import Storage
 from clew.storage.rules import owner_of_new
-from clew.storage.wrapper import SharedStates, StorageWrapper
+from clew.storage.wrapper import SharedStates, StateVersion, StorageWrapper
 
 FIRST_PAGE, LARGEST_PAGE = 500, 8_000
-"""How many records are read at a time to search them: more each time, because storages count up to where a page begins."""
+"""Page sizes of a search. Pages grow, because storages count up to where a page begins."""
 _REMEMBERED: Final = 10_000
-"""Of how many forks the lineage is remembered."""
+"""Number of lineages that are cached."""
 _NONE: Final = ""
 """No checkpoint's id."""
 _T = TypeVar("_T")
@@ -44,17 +44,18 @@ _R = TypeVar("_R", MessageRecord, ThreadRecord)
 
 
 class EncryptedStorage(StorageWrapper):
-    """`inner` with everything sealed that carries content: docs/encryption.md says what that is, and what stays readable.
+    """`inner` with all content sealed. docs/encryption.md lists what stays readable.
 
-    What the storage can't read it can't search: that is done here, page by page, with the same results. A fork's lineage is
-    read once, when something in it is met that was written to another thread. What replication keeps for itself (which store
-    serves) is no content, and is left as it is.
+    Searches are done here, page by page, because the inner storage can't read the content. A fork's
+    lineage is read once, when a record is met that was sealed for another thread. Clew's own
+    records (roles, for example) have no content and are not sealed.
     """
 
     def __init__(self, inner: Storage, cipher: Cipher) -> None:
-        super().__init__(inner)
+        self.keyed = KeyedStorage(inner, cipher)
+        super().__init__(self.keyed)
         self.cipher = cipher
-        self._lineages: OrderedDict[str, Lineage] = OrderedDict()
+        self._lineages: BoundedMap[str, Lineage] = BoundedMap(max_entries=_REMEMBERED)
 
     def states(self) -> SharedStates | None:
         shared = super().states()
@@ -72,12 +73,11 @@ class EncryptedStorage(StorageWrapper):
                     outcomes += await self.inner.apply(sealed)
                     sealed = []
                 commit, lineage = await self._with_lineage(commit)
-            own = commit.thread_id == RESERVED
-            sealed.append(commit if own else Sealer(self.cipher, commit.thread_id).commit(commit, lineage))
+            sealed.append(Sealer(self.cipher, commit.thread_id).commit(commit, lineage))
         return outcomes + await self.inner.apply(sealed) if sealed else outcomes
 
     async def _with_lineage(self, commit: Commit) -> tuple[Commit, Lineage]:
-        """The lineage that the thread has after `commit`; a fork gets a description of its own to keep it in."""
+        """Return the thread's lineage after `commit`. A fork gets a description to keep it in."""
         fork = commit.fork
         if fork is None:
             anew = commit.remove is not None and commit.remove.thread
@@ -88,10 +88,13 @@ class EncryptedStorage(StorageWrapper):
         heads = (await self.inner.checkpoints(asked)).checkpoints
         found = await self.inner.threads(ThreadQuery(user=commit.user, thread_id=fork.thread_id))
         if not heads or not found:
-            # The storage says what is wrong with it; also if there is one by then, whose lineage is not known here.
+            # The storage reports what is missing. An empty id makes it fail even if a source
+            # appears by then: its lineage would be unknown.
             return replace(commit, fork=replace(fork, checkpoint_id=fork.checkpoint_id or _NONE)), ()
         opener = Opener(self.cipher, fork.thread_id)
         source = opener.thread(found[0])
+        if opener.refused is not None:
+            raise opener.refused
         checkpoint_id = heads[0].checkpoint_id
         lineage = (Origin(fork.thread_id, checkpoint_id, fork.as_checkpoint_id), *opener.lineage)
         described = commit.thread or ThreadFields(
@@ -100,7 +103,7 @@ class EncryptedStorage(StorageWrapper):
             run_id=source.run_id,
             user_id=owner_of_new(commit, source.user_id),
         )
-        # The head may be another one by the time the storage looks.
+        # By id, because the head may change before the storage reads it.
         return replace(commit, fork=replace(fork, checkpoint_id=checkpoint_id), thread=described), lineage
 
     # Reading
@@ -125,8 +128,6 @@ class EncryptedStorage(StorageWrapper):
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
         found = await self.inner.attachments(query)
-        if query.thread_id == RESERVED:
-            return found
         return await self._opened(query.thread_id, lambda opener: [opener.attachment(each) for each in found])
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
@@ -159,9 +160,35 @@ class EncryptedStorage(StorageWrapper):
         found = await self.inner.threads(query)
         return [Opener(self.cipher, each.thread_id).thread(each) for each in found]
 
+    async def content(self, thread_id: str) -> Content | None:
+        found = await self.inner.content(thread_id)
+        if found is None:
+            return None
+        # First: it has the lineage that the others are opened with.
+        opener = Opener(self.cipher, thread_id)
+        thread = opener.thread(replace(found.thread, head=None))
+        return replace(
+            found,
+            thread=replace(thread, head=found.thread.head and opener.checkpoint(found.thread.head)),
+            rows=tuple([opener.row(each) for each in found.rows]),
+            checkpoints=tuple([opener.checkpoint(each) for each in found.checkpoints]),
+            attachments=tuple([opener.attachment(each) for each in found.attachments]),
+            messages=tuple([opener.message(each) for each in found.messages]),
+        )
+
     async def journal(self, query: JournalQuery) -> JournalPage:
         page = await self.inner.journal(query)
-        return replace(page, entries=tuple([Opener(self.cipher, each.thread_id).entry(each) for each in page.entries]))
+        return replace(page, entries=tuple(map(self._entry, page.entries)))
+
+    def _entry(self, entry: JournalEntry) -> JournalEntry:
+        """Open an entry. Raises EncryptionError: without it, the other store would lose one."""
+        opener = Opener(self.cipher, entry.thread_id)
+        found = opener.entry(entry)
+        if opener.refused is not None:
+            raise EncryptionError(
+                f"a journal entry of thread {entry.thread_id!r}: {opener.refused}", thread_id=entry.thread_id
+            )
+        return found
 
     async def _search(
         self,
@@ -171,9 +198,9 @@ class EncryptedStorage(StorageWrapper):
         name: Callable[[_R], str],
         matches: Callable[[_R], bool],
     ) -> list[_R]:
-        """What matches, from the query's offset up to its limit; `page` reads what is there, matching or not."""
+        """Return the matches between the query's offset and limit. `page` does not filter."""
         found: list[_R] = []
-        # Threads that are written to meanwhile move to the front, and are met again.
+        # Threads that are written to meanwhile move to the front and are read again.
         seen: set[str] = set()
         skip, offset, size = query.offset, 0, FIRST_PAGE
         while query.limit is None or len(found) < query.limit:
@@ -190,27 +217,21 @@ class EncryptedStorage(StorageWrapper):
         return found[: query.limit]
 
     async def stale(self, thread_id: str) -> int:
-        """How many records of the thread are not sealed with the current key, if at all."""
-        content = await read_content(self.inner, thread_id)
-        if content is None or thread_id == RESERVED:
-            return 0
-        stored = [content.thread.data, *(row.data for row in content.rows)]
-        stored += [part for each in content.checkpoints for part in (each.body, each.metadata)]
-        stored += [each.data for each in content.attachments] + [each.data for each in content.messages]
+        """Return how many records of the thread are not sealed with the current key."""
+        content = await self.inner.content(thread_id)
+        stored = () if content is None else stored_in(content)
         return sum(1 for each in stored if each and not self.cipher.is_current(each))
 
     # Lineages
 
     async def _opened(self, thread_id: str, read: Callable[[Opener], _T]) -> _T:
-        """What `read` gives; if something can't be opened, once more with the thread's lineage as it is now."""
-        opener = Opener(self.cipher, thread_id, self._lineages.get(thread_id, ()))
+        """Call `read`; if a record can't be opened, once more with the thread's current lineage."""
+        opener = Opener(self.cipher, thread_id, self._lineages.get(thread_id) or ())
         found = read(opener)
         if opener.failed:
             lineage = await self._lineage(thread_id)
             if lineage != opener.lineage:
-                self._lineages[thread_id] = lineage
-                if len(self._lineages) > _REMEMBERED:
-                    self._lineages.popitem(last=False)
+                self._lineages.put(thread_id, lineage)
                 return read(Opener(self.cipher, thread_id, lineage))
         return found
 
@@ -219,11 +240,14 @@ class EncryptedStorage(StorageWrapper):
         opener = Opener(self.cipher, thread_id)
         for each in found:
             opener.thread(replace(each, head=None))
+        if opener.refused is not None:
+            # The description that can't be opened has the lineage: a new one would lose it.
+            raise opener.refused
         return opener.lineage
 
 
 def encrypted_in(storage: Storage) -> list[EncryptedStorage]:
-    """`storage` if it seals, or those inside of it that do."""
+    """Return the encrypted storages in `storage`: itself, or those that it wraps."""
     if isinstance(storage, EncryptedStorage):
         return [storage]
     inside = storage.around if isinstance(storage, StorageWrapper) else ()
@@ -231,7 +255,35 @@ def encrypted_in(storage: Storage) -> list[EncryptedStorage]:
 
 
 def _follows(commit: Commit, earlier: Sequence[Commit]) -> bool:
-    """Whether the lineage that `commit` needs is made by one of the `earlier` ones of its batch."""
+    """Return whether an `earlier` commit of the batch makes the lineage that `commit` needs."""
     if commit.fork is not None:
         return any(each.thread_id == commit.fork.thread_id for each in earlier)
     return any(each.thread_id == commit.thread_id and each.fork is not None for each in earlier)
+
+
+class SealedStates:
+    """Shared volatile states, sealed. A state that can't be opened counts as missing."""
+
+    def __init__(self, inner: SharedStates, cipher: Cipher) -> None:
+        self._inner = inner
+        self._cipher = cipher
+
+    async def put_state(
+        self, thread_id: str, namespace: str, user: User, version: StateVersion, state: bytes, ttl: float
+    ) -> bool:
+        sealed = self._cipher.seal(state, _about(thread_id, namespace, user))
+        return await self._inner.put_state(thread_id, namespace, user, version, sealed, ttl)
+
+    async def get_state(self, thread_id: str, namespace: str, user: User, version: StateVersion) -> bytes | None:
+        found = await self._inner.get_state(thread_id, namespace, user, version)
+        try:
+            return None if found is None else self._cipher.open(found, _about(thread_id, namespace, user))
+        except EncryptionError:
+            # It was sealed by a process with newer keys.
+            return None
+
+
+def _about(thread_id: str, namespace: str, user: User) -> bytes:
+    if user is None:
+        return about("state", thread_id, namespace)
+    return about("state", thread_id, namespace, 0 if user is ANY_USER else user)

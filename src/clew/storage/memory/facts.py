@@ -1,4 +1,4 @@
-"""Facts about the threads in memory, as the rules of a commit ask for them."""
+"""Facts about the threads in memory, for the rules of a commit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clew.storage.rules import StoredRow
 
 
 class MemoryFacts:
-    """The facts, looked up in the storage's own tables."""
+    """Facts from the storage's own dicts."""
 
-    def __init__(self, threads: Mapping[str, Thread], leases: Mapping[str, LeaseRecord]) -> None:
+    def __init__(self, threads: Mapping[str, Thread], leases: Mapping[tuple[str, str], LeaseRecord]) -> None:
         self._threads = threads
         self._leases = leases
 
@@ -24,8 +24,8 @@ class MemoryFacts:
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
         return thread.has_applied(commit)
 
-    def last_token(self, thread_id: str) -> int | None:
-        lease = self._leases.get(thread_id)
+    def last_token(self, thread_id: str, space: str) -> int | None:
+        lease = self._leases.get((thread_id, space))
         return lease.token if lease else None
 
     def head(self, thread: Thread, namespace: str, *, without: frozenset[str]) -> str | None:
@@ -46,7 +46,7 @@ class MemoryFacts:
 
 
 def overlapping(rows: list[ValueRow], ranges: Iterable[Range]) -> list[ValueRow]:
-    """Those of `rows`, which are in order, that hold any value of `ranges`: each once, in order."""
+    """The rows that hold any value of `ranges`, each once, in order. `rows` must be in order."""
     found = {}
     for first, end in ranges:
         position = bisect_right(rows, first, key=lambda row: row.end)

@@ -1,4 +1,4 @@
-"""The memory storage: applies commits and answers queries, under one lock."""
+"""The storage class: applies commits and answers queries, under one lock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -38,80 +39,96 @@ from clew.model.records import (
     MessageRecord,
     ThreadRecord,
 )
+from clew.storage.content import content_of, content_queries
 from clew.storage.memory.facts import MemoryFacts, overlapping
 from clew.storage.memory.thread import Thread, info, size_of
-from clew.storage.protocol import Capabilities
+from clew.storage.memory.undo import Undo
+from clew.storage.protocol import Capabilities, Own
 from clew.storage.rules import Decision, adds, check_owner, decide, is_open_to, next_in_chain
+from clew.storage.turns import lease_of, lease_space, turn_after
 
 
 class MemoryStorage:
-    """A storage that lives as long as the object. Safe in any number of OS threads; its coroutines never suspend."""
+    """A storage that lives as long as the object. Thread-safe; its coroutines never suspend."""
 
     capabilities = Capabilities(name="memory", durable=False, suspends=False, shares_forks=True)
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant, because `content` calls other queries.
+        self._lock = threading.RLock()
         self._threads: dict[str, Thread] = {}
-        self._leases: dict[str, LeaseRecord] = {}
+        self._leases: dict[tuple[str, str], LeaseRecord] = {}
+        """By thread id and space."""
         self._journal: dict[int, JournalEntry] = {}
         self._journaled = 0
+        self._own: dict[Own, bytes] = {}
         self._created = 0
         self._token = 0
         self._facts = MemoryFacts(self._threads, self._leases)
+        self._undo = Undo()
+        """The changes of the current commit, which the next holder undoes if it was interrupted."""
 
     async def setup(self) -> None:
-        """Nothing to make ready."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Nothing to let go of: what was stored stays until the object goes."""
+        """Do nothing: threads stay until the object is garbage collected."""
 
     async def ping(self) -> None:
-        """Always answers."""
+        """Do nothing: memory is always available."""
 
     async def reclaim(self) -> None:
-        """Nothing to give back: what is removed is freed at once."""
+        """Do nothing: removed records are freed immediately."""
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         with self._lock:
+            self._undo.undo()
             return [self._outcome(commit) for commit in commits]
 
     def _outcome(self, commit: Commit) -> Applied | ClewError:
         try:
-            return self._apply(commit)
+            applied = self._apply(commit)
         except ClewError as error:
             return error
+        self._undo.keep()
+        return applied
 
     def _apply(self, commit: Commit) -> Applied:
         decided = decide(commit, self._facts)
         existing, kept = decided.existing, decided.kept
         if decided.repeated and existing:
             return existing.outcome(commit, repeated=True)
-        # Everything is decided: from here on nothing fails.
+        # Decided: from here on nothing can fail.
         if kept is None and not adds(commit):
-            self._note(commit, existing, existing)
+            self._add_journal_entry(commit, existing, existing)
             return Applied(basis=None, removed=self._delete(existing))
+        undo = self._undo
         thread = kept or self._new_thread(commit, decided)
+        thread.begin(undo)
         if kept:
-            removed = kept.remove(commit.remove or Removal(), decided.dropped)
+            removed = kept.remove(commit.remove or Removal(), decided.dropped, undo)
         else:
             removed = self._delete(existing)
         if decided.origin:
-            decided.origin[0].log.forks.append(thread.log)
+            undo.append(decided.origin[0].log.forks, thread.log)
         thread.sequence += 1
         thread.updated_at = max(thread.updated_at, commit.at)
         if commit.values:
-            thread.append(commit.values)
+            thread.append(commit.values, undo)
         if commit.merge:
             thread.merge(commit.merge, decided.replaced)
-        thread.add(commit, decided.parent)
-        thread.remember(commit)
-        self._note(commit, existing, thread)
+        if decided.ends_leases:
+            for key in [key for key in self._leases if key[0] == commit.thread_id]:
+                undo.take(self._leases, key)
+        thread.add(commit, decided.parent, undo)
+        thread.remember(commit, undo)
+        self._add_journal_entry(commit, existing, thread)
         thread.last_in_chain = next_in_chain(commit)
-        self._threads[commit.thread_id] = thread
+        undo.put(self._threads, commit.thread_id, thread)
         return thread.outcome(commit, removed=removed)
 
     def _new_thread(self, commit: Commit, decided: Decision[Thread]) -> Thread:
-        """A thread that is not in the store yet: an empty one, or the copy that `commit` forks."""
+        """A new thread, empty or forked, that is not in the store yet."""
         self._created += 1
         begin = commit.begin or Begin(incarnation=new_id())
         thread = Thread(
@@ -129,12 +146,12 @@ class MemoryStorage:
             thread.copy(source, origin, commit.fork.as_checkpoint_id)
         return thread
 
-    def _note(self, commit: Commit, found: Thread | None, left: Thread | None) -> None:
-        """Enter the commit in the journal, if it is to be there."""
+    def _add_journal_entry(self, commit: Commit, found: Thread | None, left: Thread | None) -> None:
+        """Add the commit's journal entry, if it has one."""
         if commit.journal is None:
             return
         self._journaled += 1
-        self._journal[self._journaled] = JournalEntry(
+        entry = JournalEntry(
             position=self._journaled,
             thread_id=commit.thread_id,
             commit_id=commit.commit_id,
@@ -143,33 +160,41 @@ class MemoryStorage:
             at=commit.at,
             data=commit.journal,
         )
+        self._undo.put(self._journal, entry.position, entry)
 
     def _delete(self, thread: Thread | None) -> int:
         if thread is None:
             return 0
-        del self._threads[thread.thread_id]
-        self._leases.pop(thread.thread_id, None)
-        thread.log.release()
+        self._undo.take(self._threads, thread.thread_id)
+        self._undo.take(self._leases, (thread.thread_id, lease_space(thread, ANY_USER)))
+        thread.log.release(self._undo)
         return thread.checkpoint_count + len(thread.messages)
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         with self._lock:
-            if thread := self._threads.get(thread_id):
+            self._undo.undo()
+            thread = self._threads.get(thread_id)
+            if thread:
                 check_owner(thread_id, thread.owner, user)
-            last = self._leases.get(thread_id)
-            expires_at = now + timedelta(seconds=ttl)
-            if last and last.expires_at > now:
-                if last.holder != holder:
-                    return last
-                lease = replace(last, expires_at=expires_at)
-            elif ttl <= 0:
-                return last or LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
-            else:
-                self._token += 1
-                token = self._token
-                lease = LeaseRecord(thread_id=thread_id, holder=holder, token=token, since=now, expires_at=expires_at)
-            self._leases[thread_id] = lease
-            return lease
+            key = thread_id, lease_space(thread, user)
+            last = self._leases.get(key)
+            turn = turn_after(last, holder=holder, now=now, ttl=ttl, draw=self._draw)
+            if turn is not None:
+                last = self._leases[key] = lease_of(thread_id, turn)
+            return last or LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
+
+    def _draw(self) -> int:
+        self._token += 1
+        return self._token
+
+    async def own(self, name: Own) -> bytes | None:
+        return self._own.get(name)
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        with self._lock:
+            if self._own.get(name) == instead_of:
+                self._own[name] = data
+            return self._own.get(name) == data
 
     def _visible(self, thread_id: str, user: User) -> Thread | None:
         thread = self._threads.get(thread_id)
@@ -177,6 +202,7 @@ class MemoryStorage:
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
         with self._lock:
+            self._undo.undo()
             thread = self._visible(query.thread_id, query.user)
             if thread is None:
                 return CheckpointPage(basis=None)
@@ -200,6 +226,7 @@ class MemoryStorage:
 
     async def values(self, query: ValueQuery) -> ValuePage:
         with self._lock:
+            self._undo.undo()
             thread = self._visible(query.thread_id, query.user)
             if thread is None:
                 return ValuePage(basis=None)
@@ -218,6 +245,7 @@ class MemoryStorage:
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
         with self._lock:
+            self._undo.undo()
             thread = self._visible(query.thread_id, query.user)
             kept = thread.attachments if thread else {}
             if query.checkpoint_id is not None:
@@ -228,6 +256,7 @@ class MemoryStorage:
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         with self._lock:
+            self._undo.undo()
             thread = self._visible(query.thread_id, query.user)
             kept = thread.messages if thread else {}
             if query.message_id is not None:
@@ -239,6 +268,7 @@ class MemoryStorage:
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         with self._lock:
+            self._undo.undo()
             if query.thread_id is None:
                 found = self._owned(query.user)
             else:
@@ -249,8 +279,21 @@ class MemoryStorage:
             found.sort(key=lambda thread: (thread.updated_at, thread.ordinal), reverse=True)
             return [thread.record() for thread in found[query.offset : _stop(query)]]
 
+    async def content(self, thread_id: str) -> Content | None:
+        threads, values, checkpoints, attachments, messages = content_queries(thread_id)
+        # None of these suspends, so one task holds the lock throughout.
+        with self._lock:
+            return content_of(
+                await self.threads(threads),
+                await self.values(values),
+                await self.checkpoints(checkpoints),
+                await self.attachments(attachments),
+                await self.messages(messages),
+            )
+
     async def journal(self, query: JournalQuery) -> JournalPage:
         with self._lock:
+            self._undo.undo()
             wanted = (
                 entry
                 for entry in self._journal.values()
@@ -263,6 +306,7 @@ class MemoryStorage:
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         with self._lock:
+            self._undo.undo()
             for entry in entries:
                 self._journal.pop(entry.position, None)
 
@@ -271,6 +315,7 @@ class MemoryStorage:
 
     async def stats(self, user: User) -> StorageStats:
         with self._lock:
+            self._undo.undo()
             by_thread: dict[str, Totals] = {}
             by_day: defaultdict[str, Totals] = defaultdict(Totals)
             for thread in self._owned(user):

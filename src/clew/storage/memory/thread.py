@@ -1,24 +1,29 @@
-"""One thread as the memory storage keeps it, and the steps of a commit that change it."""
+"""A thread in memory, and the steps of a commit that change it."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from heapq import merge
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
+from clew.storage.memory.undo import Undo
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 from clew.storage.rules import StoredRow, made_checkpoint
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(slots=True, eq=False)
 class Log:
-    """Who shares a value log: the values under `inherited` are its parent's too. It is held by its thread and its forks."""
+    """A shared value log: values under `inherited` are the parent's."""
 
     parent: Log | None = None
     inherited: int = 0
@@ -29,18 +34,23 @@ class Log:
     def fixed_before(self) -> int:
         return max([self.inherited, *(fork.inherited for fork in self.forks)])
 
-    def release(self) -> None:
-        """Say that the thread needs it no more; what nobody holds then is forgotten, up the line."""
+    def release(self, undo: Undo) -> None:
+        """Release the thread's hold. Ancestors that nothing holds any more are unlinked."""
+        undo.fields(self, _LOG_FIELDS)
         self.held_by_thread = False
         log = self
         while log.parent and not log.held_by_thread and not log.forks:
-            log.parent.forks.remove(log)
+            undo.fields(log.parent, _LOG_FIELDS)
+            log.parent.forks = [fork for fork in log.parent.forks if fork is not log]
             log = log.parent
+
+
+_LOG_FIELDS = tuple(each.name for each in fields(Log))
 
 
 @dataclass(slots=True, kw_only=True)
 class Thread:
-    """All that is kept of one thread. What it inherited as a fork counts as its source's, not in its own size."""
+    """One thread. Values that a fork inherited count in the size of its source, not in its own."""
 
     thread_id: str
     owner: str | None
@@ -64,7 +74,7 @@ class Thread:
     rows: list[ValueRow] = field(default_factory=list)
     recent_receipts: OrderedDict[str, None] = field(default_factory=OrderedDict)
     own: set[str] = field(default_factory=set)
-    """The ids of checkpoints that a commit of the same id made."""
+    """The ids of checkpoints that a commit with the same id made."""
 
     @property
     def basis(self) -> Basis:
@@ -79,7 +89,7 @@ class Thread:
         return merge(*newest, key=lambda found: found.sequence, reverse=True)
 
     def named(self, namespace: str | None, checkpoint_id: str) -> list[CheckpointRecord]:
-        """Those with the id, newest first: one at most, in one namespace."""
+        """The checkpoints with this id, newest first. Each namespace has at most one."""
         found = [lineage[checkpoint_id] for lineage in self._lineages(namespace) if checkpoint_id in lineage]
         return sorted(found, key=lambda each: each.sequence, reverse=True)
 
@@ -115,37 +125,60 @@ class Thread:
             repeated=repeated,
         )
 
-    # What follows changes the thread and can't fail.
+    # The following methods change the thread. They can't fail, but may be interrupted. So fields
+    # are assigned only after `begin`, and containers are changed through `undo` or replaced by
+    # copies.
 
-    def remove(self, removal: Removal, dropped: Iterable[StoredRow]) -> int:
-        """Take out what `removal` names, and the rows `dropped`; how many checkpoints and messages that were."""
-        found = [entry for key in removal.messages if (entry := self.messages.pop(key, None))]
+    def begin(self, undo: Undo) -> None:
+        undo.fields(self, _THREAD_FIELDS)
+
+    def remove(self, removal: Removal, dropped: Iterable[StoredRow], undo: Undo) -> int:
+        """Apply `removal` and drop rows. Returns the number of checkpoints and messages."""
+        found = [self.messages[key] for key in dict.fromkeys(removal.messages) if key in self.messages]
+        if found:
+            self.messages = without(self.messages, removal.messages)
         self.size -= sum(size_of(message) for _, message in found)
         named = removal.checkpoints
         if removal.state:
             named = tuple((space, key) for space, lineage in self.namespaces.items() for key in lineage)
-        gone = [record for space, key in named if (record := self.namespaces.get(space, {}).pop(key, None))]
-        self.own.difference_update(record.checkpoint_id for record in gone)
-        self.size -= sum(map(size_of, gone))
+        gone = self._remove_checkpoints(named)
         for key in list(self.attachments) if removal.state else named:
-            self.size -= sum(map(size_of, self.attachments.pop(key, {}).values()))
+            self.size -= sum(map(size_of, self.attachments.get(key, {}).values()))
+        if named or removal.state:
+            self.attachments = {} if removal.state else without(self.attachments, named)
         if removal.state or gone or removal.values:
             self.epoch += 1
         firsts = {first for first, _, _ in dropped}
         if removal.state or firsts:
             self._set_rows([row for row in self.rows if not removal.state and row.first not in firsts])
         if removal.state:
-            self.log.release()
+            self.log.release(undo)
             self.log = Log()
         return len(found) + len(gone)
 
-    def append(self, row: ValueRow) -> None:
-        self.rows.append(row)
+    def _remove_checkpoints(self, named: Iterable[tuple[str, str]]) -> list[CheckpointRecord]:
+        by_space: dict[str, dict[str, None]] = {}
+        for space, key in named:
+            by_space.setdefault(space, {})[key] = None
+        gone: list[CheckpointRecord] = []
+        for space, keys in by_space.items():
+            lineage = self.namespaces.get(space, {})
+            found = [lineage[key] for key in keys if key in lineage]
+            if found:
+                self.namespaces = {**self.namespaces, space: without(lineage, keys)}
+                gone += found
+        if gone:
+            self.own = self.own.difference(record.checkpoint_id for record in gone)
+        self.size -= sum(map(size_of, gone))
+        return gone
+
+    def append(self, row: ValueRow, undo: Undo) -> None:
+        undo.append(self.rows, row)
         self.size += size_of(row)
         self.next_value = row.end
 
     def merge(self, merged: Iterable[ValueRow], replaced: Iterable[StoredRow]) -> None:
-        """Put the rows `merged` in the place of those in `replaced`."""
+        """Replace the rows `replaced` with the rows `merged`."""
         firsts = {first for first, _, _ in replaced}
         kept = [row for row in self.rows if row.first not in firsts]
         self._set_rows(sorted([*kept, *merged], key=lambda row: row.first))
@@ -155,10 +188,12 @@ class Thread:
         self.size -= sum(size_of(row) for row in self.rows if row.first >= self.log.inherited)
         self.rows = rows
 
-    def add(self, commit: Commit, parent_id: str | None) -> None:
-        """Add the checkpoint, attachments, messages and fields of `commit`. A checkpoint that is replaced keeps its parent."""
+    def add(self, commit: Commit, parent_id: str | None, undo: Undo) -> None:
+        """Add the parts of `commit` except values. A replaced checkpoint keeps its parent."""
         if new := commit.checkpoint:
-            lineage = self.namespaces.setdefault(new.namespace, {})
+            if new.namespace not in self.namespaces:
+                undo.put(self.namespaces, new.namespace, {})
+            lineage = self.namespaces[new.namespace]
             old = lineage.get(new.checkpoint_id)
             made = CheckpointRecord(
                 checkpoint_id=new.checkpoint_id,
@@ -175,23 +210,26 @@ class Thread:
                 covers=new.covers,
             )
             self.size += size_of(made) - size_of(old)
-            lineage[new.checkpoint_id] = made
+            undo.put(lineage, new.checkpoint_id, made)
         for attachment in commit.attachments:
-            keyed = self.attachments.setdefault((attachment.namespace, attachment.checkpoint_id), {})
+            where = attachment.namespace, attachment.checkpoint_id
+            if where not in self.attachments:
+                undo.put(self.attachments, where, {})
+            keyed = self.attachments[where]
             if not (commit.keep_attachments and attachment.key in keyed):
                 self.size += size_of(attachment) - size_of(keyed.get(attachment.key))
-                keyed[attachment.key] = attachment
+                undo.put(keyed, attachment.key, attachment)
         for message in commit.messages:
             sequence, before = self.messages.get(message.message_id, (self.sequence, None))
             self.size += size_of(message) - size_of(before)
-            self.messages[message.message_id] = (sequence, message)
+            undo.put(self.messages, message.message_id, (sequence, message))
         if described := commit.thread:
             self.owner, self.run_id = described.user_id, described.run_id
             self.text, self.data = described.text, described.data
 
     def copy(self, source: Thread, origin: CheckpointRecord, checkpoint_id: str) -> None:
-        """Begin as a fork of `source` at `origin`, which becomes `checkpoint_id` here."""
-        # The fork's own commit is number 1: what it brings counts as added by it, also for a fork of this fork.
+        """Start as a fork of `source` at `origin`, whose copy gets the id `checkpoint_id`."""
+        # Its checkpoint and messages count as added by the fork's own commit, number 1.
         copy = replace(origin, checkpoint_id=checkpoint_id, parent_id=None, sequence=1)
         attached = source.attachments.get((origin.namespace, origin.checkpoint_id), {})
         self.namespaces = {origin.namespace: {checkpoint_id: copy}}
@@ -209,25 +247,35 @@ class Thread:
     def has_applied(self, commit: Commit) -> bool:
         return commit.commit_id in self.recent_receipts or commit.commit_id in self.own
 
-    def remember(self, commit: Commit) -> None:
+    def remember(self, commit: Commit, undo: Undo) -> None:
         for commit_id in (*commit.receipts, commit.commit_id):
-            self.recent_receipts[commit_id] = None
-        # Receipts that came from elsewhere are as new as this commit.
+            undo.put(self.recent_receipts, commit_id, None)
+        # Receipts from another store are as new as this commit.
         while len(self.recent_receipts) > RECEIPTS_KEPT + RECEIPTS_PRUNED:
-            self.recent_receipts.popitem(last=False)
+            undo.take_first(self.recent_receipts)
         if made := made_checkpoint(commit):
-            self.own.discard(made[1])
             if made[1] == commit.commit_id:
-                self.own.add(commit.commit_id)
+                undo.add(self.own, commit.commit_id)
+            else:
+                undo.discard(self.own, made[1])
+
+
+_THREAD_FIELDS = tuple(each.name for each in fields(Thread))
+
+
+def without(kept: Mapping[K, V], keys: Iterable[K]) -> dict[K, V]:
+    """A copy of `kept` without `keys`."""
+    gone = set(keys)
+    return {key: value for key, value in kept.items() if key not in gone}
 
 
 def info(checkpoint: CheckpointRecord) -> CheckpointRecord:
-    """`checkpoint` without what only loading its state needs."""
+    """`checkpoint` without the fields that only loading its state needs."""
     return replace(checkpoint, body=b"", covers=())
 
 
 def size_of(record: CheckpointRecord | ValueRow | AttachmentRecord | MessageRecord | None) -> int:
-    """The bytes that count as stored for `record`."""
+    """The bytes of `record` that count in a thread's size."""
     match record:
         case CheckpointRecord():
             return len(record.body) + len(record.metadata)

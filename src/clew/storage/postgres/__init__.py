@@ -1,9 +1,13 @@
-"""Threads in PostgreSQL: decided on the server, one round trip a commit, and many commits a statement.
+"""The PostgreSQL storage: the server decides commits, one round trip each or many per statement.
 
-`storage` is the storage; `connections` has a pool for each event loop; `batching` gathers the commits that wait, `commits`
-makes parameters of them and outcomes of the answers; `reading` does the same for queries; `schema` makes the schema ready;
-`texts` and `users` say how texts and owners are kept; `failures` turns the driver's exceptions into Clew's. What is decided
-and how is in `sql/`: the functions of `commit.sql`, `usual.sql` and `lease.sql` are part of the schema.
+- `storage`: the storage class
+- `connections`, `settings`: a pool for each event loop, and its checked settings
+- `batcher`: groups waiting commits into statements
+- `commits`, `queries`: translate commits and queries to SQL, and answers to outcomes and records
+- `schema`: creates and migrates the schema
+- `texts`, `users`: how texts and owners are stored
+- `failures`: translates the driver's exceptions
+- `sql/`: tables, queries, and the functions that check the rules of a commit and apply it
 """
 
 from clew.storage.postgres.storage import PgStorage

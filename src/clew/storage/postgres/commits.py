@@ -1,4 +1,10 @@
-"""Commits as parameters of the server's functions, and what these answer as outcomes."""
+"""Commit translation: commits to parameters of SQL functions, and their answers to outcomes.
+
+There are three functions. `commit` applies any commit. Two fast paths assume more:
+`commit_fast_appends` takes commits that only add, one for each of many threads; `commit_fast_save`
+takes one that only adds values and a checkpoint. A fast path applies nothing if the thread is not
+as the commit expects; then `commit` decides.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ from clew.model.commit import HEAD, Applied, Commit, NewCheckpoint
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
-from clew.storage.packing import micros, moment, union
+from clew.storage.conversions import micros, moment_or_none, union
 from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
@@ -18,36 +24,36 @@ from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
-ALONE_PARAMETERS, USUAL_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 65
+FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 65
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
 
-def is_usual(commit: Commit) -> bool:
-    """Whether `commit` only adds, and so can go together with others; the server may still find that it can't."""
+def is_append(commit: Commit) -> bool:
+    """Whether `commit` only adds. `commit_fast_appends` takes it, and may still skip it."""
     if commit.remove is not None or commit.fork or commit.thread or commit.merge or commit.receipts:
         return False
     new = commit.checkpoint
     if new is None:
-        return bool((commit.values or commit.messages or commit.attachments) and not _has_twins(commit))
-    # Only the main namespace's head is in the thread's row, by which the usual ones are decided.
-    return (new.namespace == "" or _is_free(commit, new)) and not _has_twins(commit)
+        return bool((commit.values or commit.messages or commit.attachments) and not _repeats_attachments(commit))
+    # The fast paths know the head in the thread's row only, which is the main namespace's.
+    return (new.namespace == "" or _allows_any_parent(commit, new)) and not _repeats_attachments(commit)
 
 
-def _has_twins(commit: Commit) -> bool:
+def _repeats_attachments(commit: Commit) -> bool:
     if not commit.attachments:
         return False
     keys = {(each.namespace, each.checkpoint_id, each.key) for each in commit.attachments}
     return len(keys) != len(commit.attachments)
 
 
-def _is_free(commit: Commit, new: NewCheckpoint) -> bool:
-    """Whether the new checkpoint may have the parent that it names, whatever the head is."""
+def _allows_any_parent(commit: Commit, new: NewCheckpoint) -> bool:
+    """Whether the new checkpoint keeps the parent that it names, even if that is not the head."""
     return commit.basis is not None and new.on_conflict == "branch" and new.parent is not HEAD
 
 
-def is_plain(commit: Commit) -> bool:
-    """Whether a usual `commit` is of values and a checkpoint alone."""
+def is_save(commit: Commit) -> bool:
+    """Whether an append has only values and a checkpoint, so that `commit_fast_save` can take it."""
     new = commit.checkpoint
     return (
         new is not None
@@ -60,8 +66,8 @@ def is_plain(commit: Commit) -> bool:
     )
 
 
-def alone_parameters(commit: Commit, users: UserColumn) -> Parameters:
-    """The parameters of `commit_alone`, for a plain commit."""
+def fast_save_parameters(commit: Commit, users: UserColumn) -> Parameters:
+    """Return the parameters of `commit_fast_save` for a save."""
     basis, values, new = commit.basis, commit.values, commit.checkpoint
     assert basis is not None
     assert new is not None
@@ -89,8 +95,8 @@ def alone_parameters(commit: Commit, users: UserColumn) -> Parameters:
     ]
 
 
-def alone_outcome(commit: Commit, answer: Row) -> Applied | None:
-    """What came of a plain commit; `None` if it was not usual."""
+def fast_save_outcome(commit: Commit, answer: Row) -> Applied | None:
+    """Return the outcome of `commit_fast_save`; `None` if it applied nothing."""
     incarnation, epoch, next_value, sequence, parent = answer
     if sequence is None:
         return None
@@ -102,13 +108,13 @@ def alone_outcome(commit: Commit, answer: Row) -> Applied | None:
     )
 
 
-def usual_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: UserColumn) -> Parameters:
-    """The parameters of `commit_usual`, for commits in the order of their threads: an array for each column."""
+def fast_append_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: UserColumn) -> Parameters:
+    """Return an array for each column of `commit_fast_appends`. `commits` are sorted by thread."""
     count = len(commits)
-    # Columns that nobody needs are not sent: the driver looks at every element.
+    # Empty columns are not sent, because the driver encodes every element.
     parameters: Parameters = [
         None if column[0] is None and column.count(None) == count else column
-        for column in zip(*[_usual(commit, users) for commit in commits], strict=True)
+        for column in zip(*[_append_columns(commit, users) for commit in commits], strict=True)
     ]
     may_be_new = any(commit.basis is None for commit in commits)
     parameters.insert(2, arrivals if may_be_new else None)
@@ -128,7 +134,7 @@ def usual_parameters(commits: Sequence[Commit], arrivals: Sequence[int], users: 
 
 
 def _chain_columns(commits: Sequence[Commit]) -> list[Any]:
-    """What the commits say of chains, the journal and how threads begin."""
+    """Return the columns about chains, the journal and the beginning of new threads."""
     if not any(commit.begin is not None or next_in_chain(commit) for commit in commits):
         return [None] * 5
     rows = [
@@ -147,8 +153,8 @@ def _chain_columns(commits: Sequence[Commit]) -> list[Any]:
 _ANYONE, _NAMES_PARENT, _PARENT_IS_HEAD, _AFTER = 1, 2, 4, 8
 
 
-def _usual(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
-    """The columns of one commit. What is as usual is None."""
+def _append_columns(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
+    """Return the columns of one commit, with `None` for defaults."""
     thread_id, user, basis, values, new = commit.thread_id, commit.user, commit.basis, commit.values, commit.checkpoint
     commit_id: str | None = commit.commit_id
     flags = _ANYONE if user is ANY_USER else 0
@@ -163,7 +169,7 @@ def _usual(commit: Commit, users: UserColumn) -> tuple[Any, ...]:
         if parent is HEAD:
             parent = None
         else:
-            flags |= _NAMES_PARENT if _is_free(commit, new) else _NAMES_PARENT | _PARENT_IS_HEAD
+            flags |= _NAMES_PARENT if _allows_any_parent(commit, new) else _NAMES_PARENT | _PARENT_IS_HEAD
         made = (
             escaped(checkpoint_id),
             None if parent is None else escaped(parent),
@@ -214,7 +220,7 @@ def _message_size(message: MessageRecord) -> int:
 
 
 def message_rows(messages: Sequence[MessageRecord]) -> list[tuple[Any, ...]]:
-    """The columns of each message; of two with one id, the last in the place of the first."""
+    """Return the columns of each message. If an id repeats, the last one takes the first place."""
     kept = {message.message_id: message for message in messages}
     return [
         (
@@ -231,7 +237,7 @@ def message_rows(messages: Sequence[MessageRecord]) -> list[tuple[Any, ...]]:
 
 
 def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
-    """The parameters of `commit`. Raises ConfigError for a user that the owner column can't hold."""
+    """Return the parameters of `commit`. Raises ConfigError if the owner column can't hold a user."""
     basis, removal, fork, values, new = commit.basis, commit.remove, commit.fork, commit.values, commit.checkpoint
     parameters: Parameters = [
         escaped(commit.thread_id),
@@ -252,7 +258,7 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
             removal.state,
             *_columns([(escaped(space), escaped(name)) for space, name in removal.checkpoints], 2),
             *_columns([(escaped(name),) for name in removal.messages], 1),
-            # Naming values counts, even if no number is among them.
+            # A removal of values ends the epoch even if its ranges are empty.
             *(_columns(ranges or [(0, 0)], 2) if removal.values else [None] * 2),
             removal.as_of,
         ]
@@ -282,7 +288,7 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     else:
         parameters += [None] * 12
     parameters.append(commit.keep_attachments)
-    # Of two with one key the last counts, or the first if those that are there are kept.
+    # If a key repeats, the last attachment wins; with `keep_attachments`, the first.
     ordered = reversed(commit.attachments) if commit.keep_attachments else commit.attachments
     attachments = {(each.namespace, each.checkpoint_id, each.key): each.data for each in ordered}
     parameters += _columns([(*map(escaped, key), data) for key, data in attachments.items()], 4)
@@ -296,7 +302,7 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     parameters += [escaped(begin.incarnation), begin.epoch] if begin else [None, None]
     parameters += [True, escaped_or_none(after.commit_id)] if after else [False, None]
     parameters.append(commit.journal)
-    # Of two that are alike the last counts; those that would be pruned at once are left out.
+    # If a receipt repeats, the last one counts. Those that would be pruned at once are left out.
     receipts = [*dict.fromkeys(reversed(commit.receipts))][: RECEIPTS_KEPT + RECEIPTS_PRUNED - 1]
     parameters.append([escaped(each) for each in reversed(receipts)] or None)
     return parameters
@@ -306,8 +312,8 @@ def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[Any]:
     return list(zip(*rows, strict=True)) if rows else [None] * count
 
 
-def usual_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], answer: Row) -> list[Applied | None]:
-    """What came of each commit, as they arrived; `None` for those that were not usual, of which nothing was written."""
+def fast_append_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], answer: Row) -> list[Applied | None]:
+    """Return the outcomes in the order of arrival; `None` for commits that the server skipped."""
     outcomes: list[Applied | None] = [None] * len(commits)
     if answer["applied"]:
         for place, incarnation, epoch, next_value, sequence, parent in zip(*answer.values(), strict=True):
@@ -322,7 +328,7 @@ def usual_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], answer: R
 
 
 def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
-    """What came of `commit`, or the error that kept it from being applied."""
+    """Return the outcome of `commit`: applied, or the error that refuses it."""
     code = answer["outcome"]
     if code not in ("applied", "repeated"):
         return refusal(commit, code, unescaped_or_none(answer["named"]), answer["number"])
@@ -334,7 +340,7 @@ def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
         basis=basis,
         parent_id=unescaped_or_none(answer["parent"]),
         sequence=answer["sequence"] or 0,
-        created_at=None if created_at is None else moment(created_at),
+        created_at=None if created_at is None else moment_or_none(created_at),
         removed=answer["removed"],
         repeated=code == "repeated",
     )

@@ -1,71 +1,87 @@
-"""Connections to the server: a pool for each event loop, or the one that the user brought."""
+"""Connections to the server: one pool for each event loop, or a pool of the caller's."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import Any
 
 import asyncpg
 
 from clew.errors import TransientStorageError
+from clew.storage.execution import run_to_end
+from clew.storage.fresh_context import in_fresh_context
 from clew.storage.postgres.failures import DRIVER_ERRORS, SETTING_ERRORS, connection_error, storage_error
 
-UNHURRIED = 86_400.0
-"""Seconds for what may rightly take long, whatever `command_timeout` is: migrations, indexes, VACUUM."""
+MAINTENANCE_TIMEOUT = 86_400.0
+"""Seconds for statements that may exceed `command_timeout`: migrations, index creation, VACUUM."""
 RELEASE_TIMEOUT = 5.0
-"""Seconds after which a connection that does not come free is cut."""
+"""Seconds after which a connection that can't be released is terminated."""
 CLOSE_TIMEOUT = 5.0
-"""Seconds that closing waits for a server that does not answer."""
-_SPARE_SECONDS = 1.0
+"""Seconds that `close` waits for a server that does not answer."""
+_IDLE_SECONDS = 1.0
 
 
 class Connections:
-    """The connections that one event loop uses: those of `pool`, and of them some at hand if it is our own."""
+    """The connections of one event loop, from `pool`.
+
+    If it is Clew's `own` pool, idle connections are kept for a second, which saves its overhead.
+    """
 
     def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float) -> None:
         self._pool = pool
         self._own = own
         self._acquire_timeout = acquire_timeout
         self._releases: set[asyncio.Task[None]] = set()
-        self._spare: list[Any] = []
+        self._idle: list[Any] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._waiting = 0
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        """A connection, for as long as the block lasts. Raises TransientStorageError if all stay taken for too long."""
+        """Yield a connection. Raises TransientStorageError if none becomes free in time."""
         connection = await self._acquire()
         try:
             yield connection
-        except DRIVER_ERRORS as error:
-            raise storage_error(error) from error
-        finally:
-            self._release(connection)
+        except BaseException as error:
+            await self._give_up(connection, error)
+            raise
+        self._release(connection)
 
     async def fetch(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
-        """The rows that the statement gives."""
+        """Return the rows of a statement."""
         connection = await self._acquire()
         try:
             rows: list[Any] = await connection.fetch(statement, *parameters)
         except BaseException as error:
-            self._release(connection)
-            if isinstance(error, DRIVER_ERRORS):
-                raise storage_error(error) from error
+            await self._give_up(connection, error)
             raise
         if not self._own or self._waiting:
             self._release(connection)
         else:
-            # The pool would take two turns of the loop to have it back; whoever comes before that takes another.
-            self._spare.append(connection)
+            # A release takes two turns of the loop, and a call in between would take another.
+            self._idle.append(connection)
             if self._sweeping is None:
-                self._sweeping = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._sweep)
+                later = asyncio.get_running_loop().call_later
+                self._sweeping = later(_IDLE_SECONDS, self._sweep, context=Context())
         return rows
 
+    async def _give_up(self, connection: Any, error: BaseException) -> None:
+        """Release `connection` after `error`. Raises Clew's error for a driver's error."""
+        released = self._release(connection)
+        if isinstance(error, DRIVER_ERRORS):
+            raise storage_error(error) from error
+        if isinstance(error, asyncio.CancelledError):
+            # The server may still apply the cancelled statement, which must not overtake the
+            # caller's next one. The driver releases the connection only when the server has
+            # confirmed the end of the statement.
+            await run_to_end(_ended(released))
+
     async def _acquire(self) -> Any:
-        while self._spare:
-            connection = self._spare.pop()
+        while self._idle:
+            connection = self._idle.pop()
             if _is_open(connection):
                 return connection
             self._release(connection)
@@ -73,42 +89,48 @@ class Connections:
         self._waiting += 1
         try:
             async with asyncio.timeout(timeout) as deadline:
-                return await self._pool.acquire()
+                # This may open a connection, which outlives the call and must not keep its context.
+                return await in_fresh_context(self._from_pool())
         except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             if not deadline.expired():
                 raise connection_error(error) from error
             message = (
-                f"no connection was free for {timeout:g} s: all {self._pool.get_max_size()} of the pool are in use; "
-                f"raise max_size or acquire_timeout in pool_config, or do less at once"
+                f"no connection became free within {timeout:g} s: all {self._pool.get_max_size()} of the pool are in use; "
+                f"raise max_size or acquire_timeout in pool_config, or run fewer calls at once"
             )
             raise TransientStorageError(message) from error
         finally:
             self._waiting -= 1
 
-    def _release(self, connection: Any) -> None:
-        """Give `connection` back, in a task: whoever waits for the answer need not wait for this."""
+    async def _from_pool(self) -> Any:
+        return await self._pool.acquire()
+
+    def _release(self, connection: Any) -> asyncio.Task[None]:
+        """Release `connection` in a task, so that no caller waits for it."""
 
         def done(task: asyncio.Task[None]) -> None:
             self._releases.discard(task)
             if task.cancelled():
-                # The loop is ending, and cancels everything; the pool waits for this all the same.
+                # The loop is ending and cancels all tasks, but the pool waits for this one.
                 self._release(connection)
 
-        task = asyncio.ensure_future(_released(self._pool, connection))
+        # In an empty context: the pool's idle timer would keep the caller's.
+        task = asyncio.get_running_loop().create_task(_released(self._pool, connection), context=Context())
         self._releases.add(task)
         task.add_done_callback(done)
+        return task
 
     def _sweep(self) -> None:
-        """Let the pool have what nobody uses just now: it knows when to close it."""
+        """Release the connections at hand, so that the pool can close idle ones."""
         self._sweeping = None
-        while self._spare:
-            self._release(self._spare.pop())
+        while self._idle:
+            self._release(self._idle.pop())
 
     async def close(self, *, pool_too: bool) -> None:
-        """Wait until every connection was given back, and close the pool if `pool_too`.
+        """Wait until all connections are released, and close the pool if `pool_too`.
 
-        Our own pool is closed within CLOSE_TIMEOUT, whatever the server does. One that was brought may be in use elsewhere:
-        it waits for that.
+        Clew's own pool is closed within CLOSE_TIMEOUT, whatever the server does. A caller's pool
+        may be in use elsewhere, so this waits without a limit.
         """
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -119,7 +141,7 @@ class Connections:
                 if pool_too:
                     await self._pool.close()
         except DRIVER_ERRORS:
-            # The server is gone, or stands still: there is nobody to say goodbye to.
+            # The server is gone or does not answer: close the sockets without its consent.
             if pool_too:
                 self._pool.terminate()
                 await self._all_released()
@@ -133,14 +155,18 @@ def _is_open(connection: Any) -> bool:
     try:
         return not connection.is_closed()
     except asyncpg.InterfaceError:
-        # It was cut, and has gone back to the pool by itself.
+        # The connection broke, and the pool has already taken it back.
         return False
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.wait((task,))
 
 
 async def _released(pool: asyncpg.Pool, connection: Any) -> None:
     try:
-        # After that the pool cuts it, and opens another when it is needed.
+        # On timeout the pool terminates the connection, and opens another when needed.
         await pool.release(connection, timeout=RELEASE_TIMEOUT)
     except DRIVER_ERRORS:
-        # It is broken and gone, which comes to the same.
+        # The connection is broken, so there is nothing left to release.
         pass

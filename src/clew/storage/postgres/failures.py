@@ -1,4 +1,4 @@
-"""Which driver exceptions may pass if tried again, and what to say about the others."""
+"""Error translation: the driver's exceptions to Clew's, transient or with advice."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import asyncpg
 from clew.errors import ClewError, ConfigError, StorageError, TransientStorageError
 
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
-"""What a call of the driver may raise."""
+"""Exceptions that a driver's call may raise."""
 SETTING_ERRORS = (TypeError, ValueError, OverflowError)
-"""What opening a connection may raise for settings that can't be."""
+"""Exceptions that opening a connection may raise for invalid settings."""
 
 _REFUSED = (asyncpg.UndefinedObjectError, asyncpg.InvalidParameterValueError, asyncpg.CantChangeRuntimeParamError)
-_PASSING = (
+_TRANSIENT = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -33,34 +33,34 @@ _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
         asyncpg.ReadOnlySQLTransactionError,
         "the server is read-only; connect to the primary (target_session_attrs=read-write)",
     ),
-    (asyncpg.DiskFullError, "the server's disk is full; nothing of the commit was written; make room and try again"),
+    (asyncpg.DiskFullError, "the server's disk is full and the commit was not applied; free some space and try again"),
     (asyncpg.InsufficientPrivilegeError, "the database user lacks a right; grant it on Clew's schema"),
-    (asyncpg.UndefinedTableError, "Clew's tables are not there; call setup, or check the schema's name"),
-    (asyncpg.UndefinedFunctionError, "Clew's functions are not there; call setup, or check the schema's name"),
-    (asyncpg.InvalidSchemaNameError, "Clew's schema is not there; call setup, or check its name"),
+    (asyncpg.UndefinedTableError, "Clew's tables don't exist; call setup, or check the schema's name"),
+    (asyncpg.UndefinedFunctionError, "Clew's functions don't exist; call setup, or check the schema's name"),
+    (asyncpg.InvalidSchemaNameError, "Clew's schema does not exist; call setup, or check its name"),
     (asyncpg.InvalidAuthorizationSpecificationError, "the server refused the login; check user and password"),
-    (asyncpg.InvalidCatalogNameError, "there is no such database"),
+    (asyncpg.InvalidCatalogNameError, "the database does not exist; create it, or check its name"),
     (
         asyncpg.ProgramLimitExceededError,
-        "something is larger than PostgreSQL takes (an id of more than about 2,000 bytes?)",
+        "a value exceeds a limit of PostgreSQL (ids have at most about 2,000 bytes)",
     ),
 )
 COMMITS_FAULT = (asyncpg.ProgramLimitExceededError, asyncpg.DataError)
-"""What is wrong with one commit and not with the storage."""
+"""Errors of one commit, which say nothing about the storage."""
 
 
 def storage_error(error: BaseException) -> StorageError:
-    """The error of Clew's that `error` becomes."""
+    """Return Clew's error for a driver's error."""
     if isinstance(error, asyncpg.QueryCanceledError):
-        message = f"PostgreSQL gave up after statement_timeout ({error}); raise it, or try again when it has less to do"
+        message = f"PostgreSQL cancelled the statement after statement_timeout ({error}); raise it, or try again later"
         return TransientStorageError(message)
     if isinstance(error, TimeoutError):
-        message = "PostgreSQL did not answer within command_timeout; if it needs longer, raise that in pool_config"
+        message = "PostgreSQL did not answer within command_timeout; raise it in pool_config if statements need longer"
         return TransientStorageError(message)
     if isinstance(error, asyncpg.InternalServerError) and "cache lookup failed" in str(error):
-        return TransientStorageError(f"Clew's functions are being replaced by those of another version: {error}")
-    if isinstance(error, _PASSING):
-        return TransientStorageError(f"PostgreSQL can't be reached just now: {error or type(error).__name__}")
+        return TransientStorageError(f"Clew's functions are being replaced; try again: {error}")
+    if isinstance(error, _TRANSIENT):
+        return TransientStorageError(f"PostgreSQL can't be reached; try again: {error or type(error).__name__}")
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             return StorageError(f"PostgreSQL: {advice}: {error}")
@@ -68,16 +68,16 @@ def storage_error(error: BaseException) -> StorageError:
 
 
 def connection_error(error: BaseException) -> ClewError:
-    """The error of Clew's that `error` becomes, if it came while a connection was opened."""
-    # First: asyncpg's ClientConfigurationError is one of the driver's errors, too.
+    """Return Clew's error for a driver's error while a connection was being opened."""
+    # This check comes first, because asyncpg's ClientConfigurationError is also a driver's error.
     if isinstance(error, SETTING_ERRORS):
         where = "the DSN, pool_config or the PG… variables"
-        return ConfigError(f"PostgreSQL can't be connected to with these settings ({where}): {error}")
+        return ConfigError(f"can't connect to PostgreSQL with these settings ({where}): {error}")
     if isinstance(error, asyncpg.InterfaceError) and "not initialized" in str(error):
-        return ConfigError("the pool was never opened; give one that was awaited: await asyncpg.create_pool(…)")
+        return ConfigError("the pool was never opened; pass one that was awaited: await asyncpg.create_pool(…)")
     if isinstance(error, _REFUSED):
-        return ConfigError(f"PostgreSQL refuses a setting of the DSN or of pool_config['server_settings']: {error}")
+        return ConfigError(f"PostgreSQL refused a setting from the DSN or pool_config['server_settings']: {error}")
     if isinstance(error, TimeoutError):
-        message = "PostgreSQL can't be reached just now: no connection within `timeout` (of pool_config)"
+        message = "PostgreSQL can't be reached: no connection within `timeout` (in pool_config); try again"
         return TransientStorageError(message)
     return storage_error(error)

@@ -1,4 +1,4 @@
-"""Making the schema ready: created, checked to be Clew's, migrated to this version, and given the functions of this code."""
+"""Schema setup: creates or migrates the tables, and creates the functions of this code."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from typing import Any
 import asyncpg
 
 from clew.errors import ConfigError, SchemaVersionError, StorageError, shown
-from clew.storage.postgres.connections import UNHURRIED
+from clew.storage.postgres.connections import MAINTENANCE_TIMEOUT
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 
-MIGRATIONS = ("tables.sql", "journal.sql", "threads.sql", "receipts.sql")
-"""Script n takes the tables from version n to n + 1; a fresh schema runs them all, so they are the tables."""
+MIGRATIONS = ("tables.sql",)
+"""Script n brings the tables to version n; a new schema runs all. A released one never changes."""
 
-FUNCTIONS = ("parts.sql", "commit.sql", "usual.sql", "alone.sql", "lease.sql")
-"""The functions of this code. Their names end with its digest, so that processes of different code each call their own."""
+FUNCTIONS = ("shared.sql", "commit.sql", "fast_appends.sql", "fast_save.sql", "lease.sql")
+"""The functions. Their names end with a digest, so each process calls those of its own code."""
+
+TABLES = ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal", "own")
+"""The tables with records."""
 
 RULES = "rules.sql"
-"""Texts that these scripts share, each named by its `-- name:` line and put where `@rule_…` stands."""
+"""Named texts that replace `@rule_<name>` in the functions."""
 
 INDEXED_FROM = 1_000
-"""From which position on the messages of a thread are in the trigram index: small threads are as fast without it."""
+"""Position from which messages are in the trigram index. Scanning the first ones is as fast."""
 
 NEWEST_THREADS = 500
-"""How many of the newest threads a search looks at before it asks the index."""
+"""Number of newest threads that a search scans before it uses the index."""
 
 _NAME_BYTES = 63
 _MARKS = re.compile(
@@ -42,7 +45,7 @@ _SETTING = re.compile(r"\bSET (\w+) = (\w+)")
 
 @cache
 def script(name: str) -> str:
-    """The text of one of the SQL files, with the rules that it names."""
+    """Return the text of an SQL file, with the rules filled in."""
     text = files(__package__).joinpath("sql", name).read_text(encoding="utf-8")
     return text if name == RULES else _RULE.sub(lambda mark: _rules()[mark[1]], text)
 
@@ -50,12 +53,12 @@ def script(name: str) -> str:
 @cache
 def _rules() -> dict[str, str]:
     rules = named(script(RULES))
-    # A rule may be made of another.
+    # A rule may contain another one.
     return {name: _RULE.sub(lambda mark: rules[mark[1]], text) for name, text in rules.items()}
 
 
 def named(text: str) -> dict[str, str]:
-    """The parts of an SQL file, by the names in their `-- name:` lines."""
+    """Return the parts of an SQL file by the names in their `-- name:` lines."""
     found: dict[str, str] = {}
     for part in text.split("-- name:")[1:]:
         title, _, body = part.partition("\n")
@@ -65,17 +68,17 @@ def named(text: str) -> dict[str, str]:
 
 
 class Schema:
-    """One schema of the database, and the SQL that speaks of it."""
+    """One schema of a database: its setup, and SQL with its name filled in."""
 
     def __init__(self, name: str, users: UserColumn) -> None:
         if not isinstance(name, str) or not name or "\0" in name or "$clew$" in name:
-            raise ConfigError(f"schema must be the name of a PostgreSQL schema, not {shown(name)}")
+            raise ConfigError(f"schema must be a valid PostgreSQL schema name, not {shown(name)}")
         try:
             size = len(name.encode())
         except UnicodeEncodeError as error:
-            raise ConfigError(f"schema can't have a lone surrogate in its name: {shown(name)}") from error
+            raise ConfigError(f"schema must not contain lone surrogates: {shown(name)}") from error
         if size > _NAME_BYTES:
-            raise ConfigError(f"schema is longer than PostgreSQL's {_NAME_BYTES} bytes: {name!r}")
+            raise ConfigError(f"schema must have at most {_NAME_BYTES} bytes: {name!r}")
         self.name = name
         self._users = users
         self.quoted = '"' + name.replace('"', '""') + '"'
@@ -97,26 +100,27 @@ class Schema:
         }
 
     def sql(self, text: str) -> str:
-        """`text` with the schema's name and the owner column's type in it."""
-        # All at once: a schema's name may look like one of the marks.
+        """Return `text` with the schema's name, the owner column's type and the digest filled in."""
+        # In one pass, because a schema's name may look like a mark.
         return _MARKS.sub(lambda mark: self._values[mark[0]], text)
 
     def statements(self) -> dict[str, str]:
-        """The queries, by the names in their `-- name:` lines."""
-        return {name: self.sql(text) for name, text in named(script("reads.sql")).items()}
+        """Return the queries by name."""
+        return {name: self.sql(text) for name, text in named(script("queries.sql")).items()}
 
     def functions(self) -> Iterator[tuple[str, str]]:
-        """Each function's name, and that with its settings and a digest of its source, as the server tells them."""
+        """Yield each function's name, and its description as the `version` query returns it."""
         for name, head, body in _FUNCTION.findall(self._functions):
             settings = ",".join(f"{setting}={value}" for setting, value in _SETTING.findall(head))
-            # Not for security: it is the digest that every server can make.
+            # MD5 because every server has it; security does not matter here.
             digest = md5(self.sql(body).encode(), usedforsecurity=False).hexdigest()
             yield self.sql(name), f"{self.sql(name)} {settings} {digest}"
 
     async def prepare(self, connection: Any) -> None:
-        """Bring the schema to this version, with the functions of this code.
+        """Create the schema, or bring it to this version and code. Idempotent.
 
-        Raises SchemaVersionError if it is newer, or not Clew's."""
+        Raises SchemaVersionError if its version is newer or unreleased, or if it has tables that
+        are not Clew's."""
         try:
             version, ready = await self._found(connection)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
@@ -124,9 +128,9 @@ class Schema:
         if version == len(MIGRATIONS) and ready:
             return
         async with connection.transaction(isolation="read_committed"):
-            # One at a time; until the end of the transaction, so that a pooler between us can't keep it.
+            # A transaction's lock, because a session's could stay with a pooler's connection.
             lock = "SELECT pg_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
-            await connection.execute(lock, self.name, timeout=UNHURRIED)
+            await connection.execute(lock, self.name, timeout=MAINTENANCE_TIMEOUT)
             there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
             version, ready = await self._found(connection) if there else (0, False)
             if version < len(MIGRATIONS):
@@ -135,36 +139,40 @@ class Schema:
                 await self._make_functions(connection)
 
     async def _found(self, connection: Any) -> tuple[int, bool]:
-        """The version that the schema has, and whether it has the functions of this code.
+        """Return the schema's version, and whether it has the functions of this code.
 
-        Raises SchemaVersionError or ConfigError if it can't be used."""
+        Raises SchemaVersionError or ConfigError if this code can't use the schema."""
         expected = dict(self.functions())
-        version, user_type, functions = await connection.fetchrow(self.statements()["version"], list(expected))
+        row = await connection.fetchrow(self.statements()["version"], list(expected))
+        version, unreleased, user_type, functions = row
+        if unreleased:
+            message = (
+                f"schema {self.name!r} has the table layout of a Clew from before the first release (version {version} "
+                f"then), which can't be migrated: use another schema, or drop this one if its threads are not needed"
+            )
+            raise SchemaVersionError(message, schema=self.name, found=version, known=len(MIGRATIONS))
         if version > len(MIGRATIONS):
             message = (
-                f"schema {self.name!r} has version {version}, and this Clew knows versions up to {len(MIGRATIONS)}: "
+                f"schema {self.name!r} has version {version}, but this Clew knows versions up to {len(MIGRATIONS)} only: "
                 f"upgrade the 'clew' package, or use another schema"
             )
             raise SchemaVersionError(message, schema=self.name, found=version, known=len(MIGRATIONS))
         if user_type != self._users.sql_type:
             message = (
                 f"schema {self.name!r} has an owner column of type {user_type}, not {self._users.sql_type} "
-                f"(user_id_type={self._users.user_id_type!r}): open it with the type that it was made with"
+                f"(user_id_type={self._users.user_id_type!r}): open it with the type that it was created with"
             )
             raise ConfigError(message, schema=self.name, found=user_type, asked=self._users.sql_type)
         return int(version), set(expected.values()) <= set(functions or ())
 
     async def _migrate(self, connection: Any, version: int) -> None:
         scripts = [script(name) for name in MIGRATIONS[version:]]
-        if version == 0:
-            scripts.insert(
-                0,
-                "CREATE TABLE @schema.clew_schema (version integer NOT NULL); INSERT INTO @schema.clew_schema VALUES (0);",
-            )
-            if not await connection.fetchval("SELECT true FROM pg_namespace WHERE nspname = $1", self.name):
-                scripts.insert(0, "CREATE SCHEMA @schema;")
+        namespace = "SELECT true FROM pg_namespace WHERE nspname = $1"
+        # Not IF NOT EXISTS, which needs the right to create schemas even if this one exists.
+        if version == 0 and not await connection.fetchval(namespace, self.name):
+            scripts.insert(0, "CREATE SCHEMA @schema;")
         try:
-            await connection.execute(self.sql("\n".join(scripts)), timeout=UNHURRIED)
+            await connection.execute(self.sql("\n".join(scripts)), timeout=MAINTENANCE_TIMEOUT)
         except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError, asyncpg.DuplicateObjectError) as error:
             message = f"schema {self.name!r} has tables that are not Clew's; give Clew a schema of its own"
             raise SchemaVersionError(message, schema=self.name) from error
@@ -173,34 +181,36 @@ class Schema:
             await self._index_texts(connection)
 
     async def _make_functions(self, connection: Any) -> None:
-        """Make the functions of this code, or put right those that are not as it has them.
+        """Create the functions of this code, and replace those that were changed.
 
-        Those of other code are left as they are: processes may use them."""
+        Functions of other code stay, because other processes may use them."""
         try:
-            await connection.execute(self.sql(self._functions), timeout=UNHURRIED)
+            await connection.execute(self.sql(self._functions), timeout=MAINTENANCE_TIMEOUT)
         except asyncpg.InsufficientPrivilegeError as error:
             message = (
-                f"schema {self.name!r} lacks functions of this Clew ({self.sql('commit_@code')} and others), or they are not "
-                f"as they should be, and this user may not make them: open it once as the user who owns it ({error})"
+                f"schema {self.name!r} lacks functions of this Clew ({self.sql('commit_@code')} and others), or they were "
+                f"changed, and this user may not create them: open it once as the user who owns it ({error})"
             )
             raise StorageError(message, schema=self.name) from error
 
     async def _index_texts(self, connection: Any) -> None:
-        """Make the trigram index, if the server has the extension and this user may use it; searches scan without it."""
+        """Create the trigram index if this user may use pg_trgm. Without it, searches scan."""
         try:
             async with connection.transaction():
                 await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
         except (asyncpg.UndefinedFileError, asyncpg.FeatureNotSupportedError, asyncpg.InsufficientPrivilegeError):
             return
         except (asyncpg.UniqueViolationError, asyncpg.DuplicateObjectError):
-            # Somebody has just created it, for another schema.
+            # A concurrent setup of another schema has just created it.
             pass
         where = "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = $1"
         home = await connection.fetchval(where, "pg_trgm")
         index = f"CREATE INDEX messages_by_text ON @schema.messages USING gin (text {home}.gin_trgm_ops)"
         try:
             async with connection.transaction():
-                await connection.execute(self.sql(f"{index} WHERE position >= @indexed_from"), timeout=UNHURRIED)
+                await connection.execute(
+                    self.sql(f"{index} WHERE position >= @indexed_from"), timeout=MAINTENANCE_TIMEOUT
+                )
         except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedObjectError):
-            # It is in a schema that this user may not use, or not all of it is there.
+            # The extension is in a schema that this user may not use, or it is incomplete.
             pass

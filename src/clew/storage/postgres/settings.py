@@ -1,4 +1,4 @@
-"""What a pool is made of: `pool_config` and the DSN, checked before a server is asked."""
+"""Pool settings: `pool_config` and the DSN, validated before any connection is opened."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from clew.errors import ConfigError, shown
 from clew.storage.postgres.failures import DRIVER_ERRORS, SETTING_ERRORS, connection_error
 
 ACQUIRE_TIMEOUT = 30.0
-"""Seconds that a call waits for a connection while all are taken, unless `pool_config` says otherwise."""
+"""Default for the seconds that a call waits for a free connection."""
 CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 60.0
-"""Seconds that a statement may take, unless `pool_config` says otherwise: a connection that went silent never says so."""
+"""Default for the seconds that a statement may take, or a silent connection would hang forever."""
 
 _DEFAULTS: dict[str, Any] = {
     "min_size": 0,
@@ -38,11 +38,11 @@ _CHOICES = {
 }
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _KEEPALIVES = (
-    "leave it out: tcp_keepalives_idle and the like make the server do it, and command_timeout in pool_config ends "
-    "what is not answered"
+    "leave it out: the server does it with tcp_keepalives_idle and the like, and command_timeout in pool_config limits "
+    "how long a statement waits"
 )
 _LIBPQS: dict[str, tuple[tuple[str, ...], str]] = {
-    "channel_binding": (("disable", "prefer"), "leave it out; sslmode=verify-full makes sure of the server"),
+    "channel_binding": (("disable", "prefer"), "leave it out; sslmode=verify-full authenticates the server"),
     "fallback_application_name": ((), "write application_name"),
     "gssencmode": (("disable", "prefer"), "leave it out, and encrypt with sslmode"),
     "hostaddr": ((), "write host"),
@@ -50,18 +50,18 @@ _LIBPQS: dict[str, tuple[tuple[str, ...], str]] = {
     "keepalives_count": ((), _KEEPALIVES),
     "keepalives_idle": ((), _KEEPALIVES),
     "keepalives_interval": ((), _KEEPALIVES),
-    "load_balance_hosts": (("disable",), "leave it out; hosts are tried in their order"),
+    "load_balance_hosts": (("disable",), "leave it out; hosts are tried in order"),
     "require_auth": ((), "leave it out"),
     "requirepeer": ((), "leave it out"),
     "sslcertmode": (("allow",), "leave it out"),
     "sslcompression": (("0",), "leave it out"),
     "sslsni": (("1",), "leave it out"),
 }
-"""Parameters of libpq that asyncpg would send to the server: what of them it does anyway, and what to do about the rest."""
+"""libpq parameters that asyncpg does not know: harmless values, and advice for the others."""
 
 
 class PoolSettings:
-    """What a pool is made of: `dsn` and `pool_config`, which goes to asyncpg but for `acquire_timeout`."""
+    """The settings of a pool. `pool_config` is passed to asyncpg, except for `acquire_timeout`."""
 
     def __init__(
         self, dsn: str | None, pool_config: Mapping[str, Any] | None, statement_cache_size: int | None
@@ -70,30 +70,30 @@ class PoolSettings:
         unknown = [name for name in given if name not in _KNOWN]
         if unknown:
             raise ConfigError(
-                f"pool_config has no setting {shown(unknown[0])}; there are acquire_timeout and those of asyncpg.create_pool"
+                f"unknown setting {shown(unknown[0])} in pool_config; it takes acquire_timeout and those of asyncpg.create_pool"
             )
         if statement_cache_size is not None:
             given["statement_cache_size"] = statement_cache_size
-        said: dict[str, Any] = {}
+        from_dsn: dict[str, Any] = {}
         if dsn:
-            dsn, said = read_dsn(dsn)
+            dsn, from_dsn = read_dsn(dsn)
         self._dsn = dsn
-        options = {**_DEFAULTS, **said, **given}
+        options = {**_DEFAULTS, **from_dsn, **given}
         _check(options)
         self.acquire_timeout = float(options.pop("acquire_timeout"))
         self._options = options
 
     async def open(self) -> asyncpg.Pool:
-        """A pool on the running loop."""
+        """Open a pool on the running loop."""
         try:
-            # Nothing of ours outlives its statement, so connections need no resetting, which would be a round trip each.
-            return await asyncpg.create_pool(self._dsn, **{"reset": _nothing, **self._options})
+            # Clew leaves no session state behind, so a reset would be a wasted round trip.
+            return await asyncpg.create_pool(self._dsn, **{"reset": _no_reset, **self._options})
         except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             raise connection_error(error) from error
 
 
-async def _nothing(_: Any) -> None:
-    """Leave the connection as it is."""
+async def _no_reset(_: Any) -> None:
+    """Leave the connection unchanged."""
 
 
 def _check(options: Mapping[str, Any]) -> None:
@@ -110,20 +110,20 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def read_dsn(dsn: str) -> tuple[str, dict[str, Any]]:
-    """`dsn` as asyncpg understands it, and the settings in it that it takes otherwise.
+    """Return `dsn` as asyncpg understands it, and its settings that are arguments of asyncpg.
 
-    Raises ConfigError for what can't be: no message has the DSN in it, which may have a password.
+    Raises ConfigError for invalid settings. No message contains the DSN, which may have a password.
     """
     if not isinstance(dsn, str):
-        raise ConfigError(f"the DSN of PostgreSQL must be text, not {type(dsn).__name__}")
+        raise ConfigError(f"the PostgreSQL DSN must be a string, not {type(dsn).__name__}")
     try:
         parts = urlsplit(dsn)
         query = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError as error:
-        raise ConfigError(f"the DSN of PostgreSQL is no URL: {error}") from error
+        raise ConfigError(f"the PostgreSQL DSN is not a valid URL: {error}") from error
     if parts.scheme not in ("postgresql", "postgres"):
         raise ConfigError(
-            "the DSN of PostgreSQL must be a URL: of host=db dbname=app user=agent make postgresql://agent@db/app"
+            "the PostgreSQL DSN must be a URL: instead of host=db dbname=app user=agent, write postgresql://agent@db/app"
         )
     _check_hosts(parts.netloc)
     settings: dict[str, Any] = {}
@@ -139,14 +139,15 @@ def read_dsn(dsn: str) -> tuple[str, dict[str, Any]]:
             raise ConfigError(f"{name} in the DSN must be one of {', '.join(_CHOICES[name])}; got {shown(value)}")
         elif name in _FILES and value and not Path(value).is_file():
             raise ConfigError(
-                f"{name} in the DSN names no file: {shown(value)}; give a path, or an SSLContext as pool_config['ssl']"
+                f"{name} in the DSN is not the path of a file: {shown(value)}; fix it, or pass an SSLContext "
+                f"as pool_config['ssl']"
             )
         elif name in _LIBPQS:
             harmless, advice = _LIBPQS[name]
             if value not in harmless:
-                raise ConfigError(f"the driver, asyncpg, can't do {name}={value:.60} of the DSN: {advice}")
+                raise ConfigError(f"asyncpg does not support {name}={value:.60} in the DSN: {advice}")
             dropped.add(name)
-    # What stays is left as it is written.
+    # The other parameters keep their exact spelling.
     kept = [each for each in parts.query.split("&") if unquote_plus(each.partition("=")[0]) not in dropped]
     return (parts._replace(query="&".join(kept)).geturl() if dropped else dsn), settings
 
@@ -156,34 +157,34 @@ def _connect_timeout(value: str) -> float | None:
         seconds = float(value)
     except ValueError as error:
         raise ConfigError(f"connect_timeout in the DSN must be a number of seconds; got {shown(value)}") from error
-    # libpq's 0 is: without limit.
+    # In libpq, 0 means no limit.
     return seconds or None
 
 
 def _check_hosts(netloc: str) -> None:
     if netloc.count("@") > 1:
-        raise ConfigError("the DSN has more than one @: write those of the user and the password as %40")
+        raise ConfigError("the DSN has more than one @: write those in the user name and the password as %40")
     for host in netloc.rpartition("@")[2].split(","):
         _check_port(host.rpartition("]")[2].partition(":")[2])
 
 
 def _check_port(port: str) -> None:
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-        # Without the text: it may be part of a password.
+        # The message does not quote the text, which may be part of a password.
         raise ConfigError(
             "a port in the DSN is not a number from 1 to 65535 (in a password, write / as %2F, # as %23 and ? as %3F)"
         )
 
 
 def usable_here(pool: asyncpg.Pool) -> asyncpg.Pool:
-    """`pool`, which was brought, if it is open and of the running loop. Raises ConfigError otherwise."""
+    """Return the caller's `pool`. Raises ConfigError if it is closed or belongs to another loop."""
     if pool.is_closing():
-        raise ConfigError("the pool is closed; give one that is open")
-    # asyncpg keeps this to itself, and fails in many ways on another loop. A pool that has none is taken at its word.
+        raise ConfigError("the pool is closed; pass an open one")
+    # A private attribute, but asyncpg fails in obscure ways on another loop.
     home = getattr(pool, "_loop", None)
     if home is not None and home is not asyncio.get_running_loop():
         raise ConfigError(
-            "the pool belongs to the event loop that it was made in, and this call runs on another one, as sync methods, saves "
-            "in the background and cleanups by themselves do: give the DSN instead, and Clew opens a pool for each loop"
+            "the pool belongs to the event loop that created it, but this call runs on another one, as do sync methods, "
+            "background saves and automatic cleanup: pass the DSN instead, and Clew opens a pool for each loop"
         )
     return pool

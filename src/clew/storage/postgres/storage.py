@@ -1,4 +1,5 @@
-"""The PostgreSQL storage: one statement for each operation, and one for all commits that come at once."""
+"""The storage class: each operation is one statement, and concurrent commits and loads share
+statements."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
@@ -17,6 +18,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -26,45 +28,41 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.batching import ReadBatcher
+from clew.storage.content import content_of, content_queries
+from clew.storage.conversions import micros
 from clew.storage.loops import PerLoop
-from clew.storage.packing import micros
-from clew.storage.postgres import reading
-from clew.storage.postgres.batching import Batcher, Outcome
+from clew.storage.postgres import queries
+from clew.storage.postgres.batcher import Batcher, Outcome
 from clew.storage.postgres.commits import (
-    alone_outcome,
-    alone_parameters,
     commit_parameters,
-    is_plain,
-    is_usual,
+    fast_append_outcomes,
+    fast_append_parameters,
+    fast_save_outcome,
+    fast_save_parameters,
+    is_append,
+    is_save,
     outcome,
-    usual_outcomes,
-    usual_parameters,
 )
-from clew.storage.postgres.connections import CLOSE_TIMEOUT, UNHURRIED, Connections
+from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT, Connections
 from clew.storage.postgres.failures import COMMITS_FAULT
-from clew.storage.postgres.schema import Schema
+from clew.storage.postgres.schema import TABLES, Schema
 from clew.storage.postgres.settings import PoolSettings, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
-from clew.storage.protocol import Capabilities
-from clew.storage.rules import not_the_owner
-from clew.storage.together import Together
-
-_TABLES = tuple(
-    f"@schema.{name}"
-    for name in ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal")
-)
+from clew.storage.protocol import Capabilities, Own
+from clew.storage.refusals import not_the_owner
 
 _LOADS_AT_ONCE, _LOADS_TOGETHER = 4, 16
-"""Several statements, so that one is decoded while the server works on the next."""
+"""Several concurrent statements, so that one is decoded while the server runs the next."""
 _Load = tuple[CheckpointQuery, list[Any]]
-"""A query for a head, and its parameters."""
+"""A query for the state at a head, and its parameters."""
 
 
 class _Home:
-    """What belongs to one event loop: its connections, and the commits and loads that wait on them."""
+    """The state of one event loop: its connections, and the commits and loads that wait for them."""
 
-    def __init__(self, connections: Connections, batcher: Batcher, loads: Together[_Load, CheckpointPage]) -> None:
+    def __init__(self, connections: Connections, batcher: Batcher, loads: ReadBatcher[_Load, CheckpointPage]) -> None:
         self.connections = connections
         self.batcher = batcher
         self.loads = loads
@@ -73,10 +71,11 @@ class _Home:
 class PgStorage:
     """A storage in one schema of a PostgreSQL database, shared by any number of processes.
 
-    It connects to `dsn` through a pool of its own for each event loop that uses it; `pool_config` goes to
-    `asyncpg.create_pool`, but for `acquire_timeout`: the seconds that a call waits while all connections are taken. Or it
-    uses `pool`, which stays open when the storage is closed unless `release_resources`. `user_id_type` is the type of the
-    owner column. Behind PgBouncer in transaction mode, give `statement_cache_size=0`.
+    It opens a pool for each event loop that uses it, from `dsn` and `pool_config`. The latter is
+    passed to `asyncpg.create_pool`, except for `acquire_timeout`: the seconds that a call waits for
+    a free connection. Alternatively it uses `pool`, which it closes only with `release_resources`.
+    `user_id_type` is the type of the owner column. Behind PgBouncer in transaction mode, set
+    `statement_cache_size=0`.
     """
 
     capabilities = Capabilities(name="postgresql", durable=True, suspends=True, shares_forks=False)
@@ -92,16 +91,16 @@ class PgStorage:
         statement_cache_size: int | None = None,
         release_resources: bool = False,
     ) -> None:
-        # How long a call waits for a connection is Clew's own, whosever the pool is.
-        made_of = [dsn, statement_cache_size, *(name for name in pool_config or () if name != "acquire_timeout")]
-        if pool is not None and any(each is not None for each in made_of):
-            raise ConfigError("give a pool, or what one is made of (dsn, pool_config, statement_cache_size), not both")
+        # `acquire_timeout` is Clew's own setting, so it is valid with any pool.
+        settings = [dsn, statement_cache_size, *(name for name in pool_config or () if name != "acquire_timeout")]
+        if pool is not None and any(each is not None for each in settings):
+            raise ConfigError("pass either a pool, or the settings for one (dsn, pool_config, statement_cache_size)")
         self._settings = PoolSettings(dsn, pool_config, statement_cache_size)
         self._pool = pool
         self._release_resources = release_resources
         self._users = UserColumn(user_id_type)
         self._schema = Schema(schema, self._users)
-        self._statements = reading.Statements(self._schema, self._users)
+        self._statements = queries.Statements(self._schema, self._users)
         self._homes = PerLoop(f"schema {schema!r}", self._open, self._leave)
 
     async def _open(self) -> _Home:
@@ -116,19 +115,27 @@ class PgStorage:
             raise
         return _Home(
             connections,
-            Batcher(partial(self._many, connections), partial(self._one, connections)),
-            Together(partial(self._heads, connections), at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER),
+            Batcher(
+                partial(self._many, connections), partial(self._series, connections), partial(self._one, connections)
+            ),
+            ReadBatcher(partial(self._heads, connections), at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER),
         )
 
     async def _leave(self, home: _Home) -> None:
         await home.batcher.finish(CLOSE_TIMEOUT)
         await home.connections.close(pool_too=self._pool is None or self._release_resources)
 
-    async def _fetch(self, question: reading.Question) -> list[Any]:
+    async def _fetch(self, question: queries.Question) -> list[Any]:
         return await (await self._homes.get()).connections.fetch(*question)
 
     async def setup(self) -> None:
-        await self._homes.get()
+        home = self._homes.opened()
+        if home is None:
+            await self._homes.get()
+            return
+        # The schema may have been dropped since it was opened.
+        async with home.connections.connection() as connection:
+            await self._schema.prepare(connection)
 
     async def close(self) -> None:
         await self._homes.close()
@@ -149,7 +156,7 @@ class PgStorage:
         return outcomes
 
     def _misfit(self, commit: Commit) -> ConfigError | None:
-        """The error for a commit that names a user whom the owner column can't hold."""
+        """Return the error for a commit whose user the owner column can't hold."""
         if self._users.takes_any:
             return None
         try:
@@ -160,16 +167,25 @@ class PgStorage:
         return None
 
     async def _many(self, connections: Connections, commits: Sequence[Commit]) -> list[Applied | None]:
-        if len(commits) == 1 and is_plain(commits[0]):
-            parameters = alone_parameters(commits[0], self._users)
-            (answer,) = await connections.fetch(self._statements.commit_alone, parameters)
-            return [alone_outcome(commits[0], answer)]
-        # Locks are taken in the order of the threads' ids.
+        if len(commits) == 1 and is_save(commits[0]):
+            parameters = fast_save_parameters(commits[0], self._users)
+            (answer,) = await connections.fetch(self._statements.commit_fast_save, parameters)
+            return [fast_save_outcome(commits[0], answer)]
+        # Sorted, because the server locks the threads in this order: another could deadlock.
         arrivals = sorted(range(len(commits)), key=[commit.thread_id for commit in commits].__getitem__)
         in_order = [commits[arrival] for arrival in arrivals]
-        parameters = usual_parameters(in_order, arrivals, self._users)
-        (answer,) = await connections.fetch(self._statements.commit_usual, parameters)
-        return usual_outcomes(in_order, arrivals, answer)
+        parameters = fast_append_parameters(in_order, arrivals, self._users)
+        (answer,) = await connections.fetch(self._statements.commit_fast_appends, parameters)
+        return fast_append_outcomes(in_order, arrivals, answer)
+
+    async def _series(self, connections: Connections, commits: Sequence[Commit]) -> list[Outcome | None]:
+        """Apply commits of one thread in one transaction, except where the outcome is `None`."""
+        parameters = [each for commit in commits for each in commit_parameters(commit, self._users)]
+        answers = await connections.fetch(self._statements.commit_series(len(commits)), parameters)
+        return [
+            None if answer["outcome"] == "again" else outcome(commit, answer)
+            for commit, answer in zip(commits, answers, strict=True)
+        ]
 
     async def _one(self, connections: Connections, commit: Commit) -> Outcome:
         parameters = commit_parameters(commit, self._users)
@@ -185,27 +201,51 @@ class PgStorage:
 
     async def _heads(self, connections: Connections, loads: Sequence[_Load]) -> list[CheckpointPage]:
         if len(loads) == 1:
-            return [reading.checkpoint_page(await connections.fetch(*self._statements.checkpoints(loads[0][0])))]
+            return [queries.checkpoint_page(await connections.fetch(*self._statements.checkpoints(loads[0][0])))]
         rows = await connections.fetch(*self._statements.heads([parameters for _, parameters in loads]))
-        return reading.checkpoint_pages(rows, len(loads))
+        return queries.checkpoint_pages(rows, len(loads))
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
         load = self._statements.load(query)
         if load is not None:
             return await (await self._homes.get()).loads.ask((query, load))
-        return reading.checkpoint_page(await self._fetch(self._statements.checkpoints(query)))
+        return queries.checkpoint_page(await self._fetch(self._statements.checkpoints(query)))
 
     async def values(self, query: ValueQuery) -> ValuePage:
-        return reading.value_page(await self._fetch(self._statements.values(query)))
+        return queries.value_page(await self._fetch(self._statements.values(query)))
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        return reading.attachment_records(await self._fetch(self._statements.attachments(query)))
+        return queries.attachment_records(await self._fetch(self._statements.attachments(query)))
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        return reading.message_records(await self._fetch(self._statements.messages(query)))
+        return queries.message_records(await self._fetch(self._statements.messages(query)))
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return self._statements.thread_records(await self._fetch(self._statements.threads(query)))
+
+    async def content(self, thread_id: str) -> Content | None:
+        threads, values, checkpoints, attachments, messages = content_queries(thread_id)
+        ask = self._statements
+        asked = (
+            ask.threads(threads),
+            ask.values(values),
+            ask.checkpoints(checkpoints),
+            ask.attachments(attachments),
+            ask.messages(messages),
+        )
+        async with (
+            (await self._homes.get()).connections.connection() as connection,
+            # One snapshot for all statements.
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            rows = [await connection.fetch(statement, *parameters) for statement, parameters in asked]
+        return content_of(
+            ask.thread_records(rows[0]),
+            queries.value_page(rows[1]),
+            queries.checkpoint_page(rows[2]),
+            queries.attachment_records(rows[3]),
+            queries.message_records(rows[4]),
+        )
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         until = micros(now + timedelta(seconds=ttl))
@@ -215,34 +255,47 @@ class PgStorage:
             raise not_the_owner(thread_id, user)
         if row["token"] is None:
             return LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
-        return reading.lease_record(thread_id, row)
+        return queries.lease_record(thread_id, row)
 
     async def stats(self, user: User) -> StorageStats:
-        return reading.storage_stats(await self._fetch(self._statements.stats(user)))
+        return queries.storage_stats(await self._fetch(self._statements.stats(user)))
 
     async def journal(self, query: JournalQuery) -> JournalPage:
-        return reading.journal_page(await self._fetch(self._statements.journal(query)))
+        return queries.journal_page(await self._fetch(self._statements.journal(query)))
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
             await self._fetch(self._statements.trim(entries))
 
+    async def own(self, name: Own) -> bytes | None:
+        found = await self._fetch((self._statements.own, [name.value]))
+        return cast("bytes", found[0]["data"]) if found else None
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        return bool(await self._fetch((self._statements.put_own, [name.value, data, instead_of])))
+
     async def reclaim(self) -> None:
         async with (await self._homes.get()).connections.connection() as connection:
-            await connection.execute(self._schema.sql(f"VACUUM {', '.join(_TABLES)}"), timeout=UNHURRIED)
+            tables = ", ".join(f"@schema.{name}" for name in TABLES)
+            await connection.execute(self._schema.sql(f"VACUUM {tables}"), timeout=MAINTENANCE_TIMEOUT)
 
 
 def _runs(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
-    """The commits in order, those together that may go together: usual ones, each of another thread."""
+    """Split `commits` into runs that may be submitted concurrently: appends to different threads or
+    with a basis."""
     together: list[Commit] = []
     for commit in commits:
-        usual = is_usual(commit)
-        if together and not (usual and all(commit.thread_id != other.thread_id for other in together)):
+        append = is_append(commit)
+        if together and not (append and (commit.basis is not None or _is_other_thread(commit, together))):
             yield together
             together = []
         together.append(commit)
-        if not usual:
+        if not append:
             yield together
             together = []
     if together:
         yield together
+
+
+def _is_other_thread(commit: Commit, others: Sequence[Commit]) -> bool:
+    return all(commit.thread_id != other.thread_id for other in others)

@@ -1,8 +1,9 @@
-"""Texts as PostgreSQL can keep them: every character comes back, order stays, and a part is found exactly where it is.
+"""Text escaping for PostgreSQL: lossless, and it keeps the order and the substrings of texts.
 
-A `text` column takes neither NUL nor a lone surrogate. Those, and the characters that stand for them, become a lead
-followed by a fixed number of digits. Leads and digits never stand for themselves, so an escaped needle lies in an escaped
-text only where the needle lies in the text; and each code sorts where its character does.
+A `text` column can't hold NUL or a lone surrogate. Those, and the characters that the codes use,
+become a lead character followed by a fixed number of digits. Leads and digits occur in codes only,
+so an escaped needle is a substring of an escaped text exactly where the needle is one of the text.
+Each code sorts where its character does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LIKE = str.maketrans({"\\": r"\\", "%": r"\%", "_": r"\_"})
 
 
 def escaped(text: str) -> str:
-    """`text` as it is stored; nearly always itself."""
+    """Return `text` as it is stored, which is nearly always `text` itself."""
     if text.isprintable() or not _UNSAFE(text):
         return text
     return text.translate(_CODES)
@@ -39,7 +40,7 @@ def escaped_or_none(text: str | None) -> str | None:
 
 
 def unescaped(stored: str) -> str:
-    """What `escaped` was given."""
+    """Return the text that `escaped` was given."""
     if _LEAD in stored or _HIGH_LEAD in stored:
         return _CODED.sub(lambda found: _CHARACTERS[found[0]], stored)
     return stored
@@ -50,10 +51,10 @@ def unescaped_or_none(stored: str | None) -> str | None:
 
 
 def pattern(needle: str) -> str:
-    """The LIKE pattern of stored texts with `needle` in them."""
+    """Return the LIKE pattern for stored texts that contain `needle`."""
     return f"%{escaped(needle).translate(_LIKE)}%"
 
 
 def text_size(text: str) -> int:
-    """The bytes that `text` counts as."""
+    """Return the size of `text` in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""The owner column: text or a number, where the model has text."""
+"""The owner column: user ids are text in the model, and text or numbers in the column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from clew.errors import ConfigError, shown
 from clew.model.config import ANY_USER, User
 from clew.storage.postgres.texts import escaped, unescaped
-from clew.storage.protocol import RESERVED
+from clew.storage.protocol import COPYING, UNFINISHED
 
 UserIdType = Literal["string", "int", "bigint"]
 _COLUMNS = {"string": "text", "int": "integer", "bigint": "bigint"}
@@ -15,7 +15,7 @@ _BITS = {"int": 31, "bigint": 63}
 
 
 class UserColumn:
-    """How user ids go into the column and come out of it."""
+    """Converts user ids to column values and back."""
 
     def __init__(self, user_id_type: UserIdType) -> None:
         if user_id_type not in get_args(UserIdType):
@@ -27,31 +27,34 @@ class UserColumn:
         self.definition = 'text COLLATE "C"' if user_id_type == "string" else self.sql_type
         self._bits = _BITS.get(user_id_type)
         self.takes_any = self._bits is None
-        self._least = -(1 << self._bits) if self._bits is not None else 0
-        """The one number that stands for Clew itself."""
+        self._last = (1 << self._bits) - 1 if self._bits is not None else 0
+        """The greatest number that a user id may be; its negative is the least."""
+        self._own = {UNFINISHED: -self._last - 1, COPYING: -self._last}
+        """The numbers of Clew's own owners, those of unfinished threads. No user id has them."""
 
     def stored(self, user: User) -> str | int | None:
-        """The column's value for `user` (none for `ANY_USER`). Raises ConfigError for what the column can't hold."""
+        """Return the column's value for `user` (`None` for `ANY_USER`). Raises ConfigError if the
+        column can't hold it."""
         if user is None or user is ANY_USER:
             return None
         if self._bits is None:
             return escaped(user)
-        if user == RESERVED:
-            return self._least
+        if user in self._own:
+            return self._own[user]
         try:
             number = int(user)
         except ValueError:
             number = None
-        # Only the plain digits: "007" and "7" would be one user here, and two elsewhere.
-        if number is None or str(number) != user or not self._least < number < -self._least:
+        # Canonical digits only: "007" and "7" would be one user here, but two in other storages.
+        if number is None or str(number) != user or not -self._last < number <= self._last:
             message = f"user_id {shown(user)} is not a number that fits the owner column ({self.sql_type})"
-            raise ConfigError(f"{message}; use such user ids, or user_id_type='string'", user=user)
+            raise ConfigError(f"{message}; use numeric user ids, or user_id_type='string'", user=user)
         return number
 
     def read(self, stored: str | int | None) -> str | None:
-        """The user id that `stored` was given."""
+        """Return the user id for a column value."""
         if stored is None:
             return None
-        if stored == self._least and not self.takes_any:
-            return RESERVED
+        if not self.takes_any and stored in self._own.values():
+            return next(user for user, number in self._own.items() if number == stored)
         return unescaped(stored) if isinstance(stored, str) else str(stored)

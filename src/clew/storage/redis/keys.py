@@ -1,4 +1,4 @@
-"""The names of keys. Different ids never share one, and all that belongs to a thread hashes to the thread's slot."""
+"""Names of keys. Different ids never share a key, and a thread's keys hash to one slot."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from binascii import crc_hqx
 
 from clew.errors import ConfigError
 from clew.model.config import ANY_USER, User
+from clew.storage.protocol import Own
 
 SLOTS = 16_384
 BUCKETS = 16
-"""How many indexes the list of all threads is spread over, so that it does not lie on one server of a cluster."""
+"""Number of indexes that the list of all threads is split into, to spread it over a cluster."""
 
 _THREAD, _INDEX, _JOURNAL = b"}:t", b"}:threads", b"}:journal"
 _SPECIAL = re.compile(rb"[%{}]")
 
 
 def escaped(name: str) -> bytes:
-    """`name` without braces, which would end the hash tag; never empty, because Redis hashes a key with an empty tag whole."""
+    """Return `name` without braces, which end the hash tag. Never empty: a tag can't be."""
     text = name.encode("utf-8", "surrogatepass")
     if not text:
         return b"%"
@@ -27,7 +28,7 @@ def escaped(name: str) -> bytes:
 
 
 def slot_of(key: bytes) -> int:
-    """The slot that Redis Cluster keeps `key` in."""
+    """Return the cluster slot of `key`."""
     start = key.find(b"{")
     if start >= 0:
         end = key.find(b"}", start + 1)
@@ -42,55 +43,59 @@ class Keys:
     def __init__(self, prefix: str) -> None:
         if not isinstance(prefix, str) or not prefix or "{" in prefix or "}" in prefix:
             raise ConfigError(
-                f"prefix must be text without braces, which mark the part of a key to hash; got {prefix!r}"
+                f"prefix must be text without braces, which delimit the part of a key that Redis hashes; got {prefix!r}"
             )
         self._prefix = prefix.encode()
         self._start = self._prefix + b":{"
         self.meta = self._start + b"meta}"
         self.token = self._start + b"token}"
 
+    def own(self, name: Own) -> bytes:
+        """Return the key of one of Clew's own records. Only these keys end with the brace."""
+        return self._start + b"own:" + name.value.encode() + b"}"
+
     def thread(self, thread_id: str) -> bytes:
-        """The key that a thread lies under."""
+        """Return a thread's key."""
         return self._start + escaped(thread_id) + _THREAD
 
     def of_user(self, user: str | None) -> bytes:
-        """The index of a user's threads, or of those that nobody owns."""
+        """Return the index of a user's threads; of unowned threads for None."""
         tag = b"nobody" if user is None else b"user:" + escaped(user)
         return self._start + tag + _INDEX
 
     def bucket(self, thread_id: str) -> bytes:
-        """The index of all threads that has this one."""
+        """Return the part of the index of all threads that lists this one."""
         return self._bucket(_number(thread_id), _INDEX)
 
     def journal(self, thread_id: str) -> bytes:
-        """The index of threads with entries in the journal that this one enters."""
+        """Return the part of the journal's index that lists this thread."""
         return self._bucket(_number(thread_id), _JOURNAL)
 
     def journals(self) -> list[bytes]:
-        """The indexes that together have all threads with entries in the journal."""
+        """Return all parts of the journal's index."""
         return [self._bucket(number, _JOURNAL) for number in range(BUCKETS)]
 
     def _bucket(self, number: int, kind: bytes) -> bytes:
         return b"%sall:%02d%s" % (self._start, number, kind)
 
     def indexes(self, user: User) -> list[bytes]:
-        """The indexes that together have all threads of `user`."""
+        """Return the indexes that together list all threads of `user`."""
         return [self._bucket(number, _INDEX) for number in range(BUCKETS)] if user is ANY_USER else [self.of_user(user)]
 
     @property
     def pattern(self) -> bytes:
-        """What the keys of threads and indexes look like, for SCAN."""
+        """The SCAN pattern for the keys of threads and indexes."""
         return re.sub(rb"([\\*?\[\]^])", rb"\\\1", self._start) + b"*"
 
     def thread_of(self, key: bytes) -> str | None:
-        """The thread that lies under `key`, if it is one."""
+        """Return the id of the thread under `key`; None if it is not a thread's key."""
         return _plain(key[len(self._start) : -len(_THREAD)]) if key.endswith(_THREAD) else None
 
     def is_index(self, key: bytes) -> bool:
         return key.endswith(_INDEX)
 
     def user_of(self, index: bytes) -> User:
-        """Whose threads an index has."""
+        """Return the user whose threads an index lists."""
         tag = index[len(self._start) : -len(_INDEX)]
         if tag.startswith(b"user:"):
             return _plain(tag[len(b"user:") :])

@@ -1,63 +1,34 @@
-"""How records become members of a thread's sorted set, and back. `lua/layout.lua` has the same layout for the server."""
+"""Layout of records in a thread's sorted set. `lua/layout.lua` describes it for the server."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from msgspec import DecodeError, msgpack
+from msgspec import msgpack
 
 from clew.errors import CorruptRecordError, StorageError
 from clew.model.commit import NewCheckpoint, ThreadFields
-from clew.model.records import (
-    AttachmentRecord,
-    Basis,
-    CheckpointRecord,
-    JournalEntry,
-    MessageRecord,
-    ValueRow,
+from clew.model.config import ANY_USER, User
+from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, MessageRecord, ValueRow
+from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, damaged_thread, value_row
+from clew.storage.conversions import (
+    UNDECODABLE,
+    bytes_text,
+    micros,
+    moment,
+    pack_ranges,
+    text_bytes,
+    unpack_ranges,
 )
-from clew.storage.packing import bytes_text, micros, moment, pack_ranges, text_bytes, unpack_ranges
+from clew.storage.redis.member_reader import MemberReader
 
-_DAY = 86_400_000_000
-# Days are counted as in `date.toordinal`, so that none that a datetime can have is negative.
-_FIRST_DAY = 719_163
 _encode = msgpack.Encoder().encode
 _decode_info = msgpack.Decoder(tuple[str, str | None, int | None, int, bytes]).decode
 _decode_origin = msgpack.Decoder(tuple[str, str]).decode
 _int = int.from_bytes
-
-
-# Times: a day and the microseconds of the day, each of which a double holds exactly (microseconds since year 1 it does not).
-
-
-def time_digits(at: datetime) -> bytes:
-    """`at` as 18 digits, which compare like the times."""
-    day, rest = divmod(micros(at), _DAY)
-    return b"%07d%011d" % (day + _FIRST_DAY, rest)
-
-
-def digits_time(digits: bytes) -> datetime:
-    return moment((int(digits[:7]) - _FIRST_DAY) * _DAY + int(digits[7:]))
-
-
-def time_bytes(at: datetime) -> bytes:
-    """`at` in 8 bytes."""
-    day, rest = divmod(micros(at), _DAY)
-    return ((day + _FIRST_DAY) << 40 | rest).to_bytes(8, "big")
-
-
-def bytes_time(stored: bytes) -> datetime:
-    return moment((_int(stored[:3], "big") - _FIRST_DAY) * _DAY + _int(stored[3:8], "big"))
-
-
-def day_number(stored: int) -> int:
-    """The day since 1970 of a stored day."""
-    return stored - _FIRST_DAY
-
-
-# Parts
 
 
 def _sized(text: bytes, width: int = 3) -> bytes:
@@ -71,44 +42,59 @@ def _optional(text: str | None) -> bytes:
     return (len(encoded) + 1).to_bytes(3, "big") + encoded
 
 
-class _Reader:
-    """Reads the parts of a member one after the other."""
+# Times
 
-    __slots__ = ("_at", "_stored")
+_DAY = 86_400_000_000
+# Days count from year 1, as in `date.toordinal`, so that no datetime has a negative one.
+_FIRST_DAY = 719_163
 
-    def __init__(self, stored: bytes, at: int) -> None:
-        self._stored, self._at = stored, at
 
-    def number(self, width: int) -> int:
-        return _int(self.take(width), "big")
+def time_digits(at: datetime) -> bytes:
+    """Return `at` as 18 sortable digits: day (7) and microseconds (11), each exact as a double."""
+    day, rest = divmod(micros(at), _DAY)
+    return b"%07d%011d" % (day + _FIRST_DAY, rest)
 
-    def take(self, count: int) -> bytes:
-        at, self._at = self._at, self._at + count
-        return self._stored[at : self._at]
 
-    def sized(self, width: int = 3) -> bytes:
-        return self.take(self.number(width))
+def digits_micros(digits: bytes) -> int:
+    """Return the microseconds since 1970 for `digits`, which must pass `are_time`."""
+    return (int(digits[:7]) - _FIRST_DAY) * _DAY + int(digits[7:])
 
-    def text(self) -> str:
-        return bytes_text(self.sized())
 
-    def optional(self) -> str | None:
-        size = self.number(3)
-        return bytes_text(self.take(size - 1)) if size else None
+def digits_time(digits: bytes) -> datetime:
+    """Return the time. Raises CorruptRecordError if the digits are not a time."""
+    if not are_time(digits):
+        raise CorruptRecordError(f"a time stored in Redis is damaged: {digits!r}")
+    return moment(digits_micros(digits))
 
-    def rest(self) -> bytes:
-        return self._stored[self._at :]
+
+def are_time(digits: bytes) -> bool:
+    return digits.isdigit() and b"0000001" <= digits[:7] <= b"3652059" and digits[7:] < b"86400000000"
+
+
+def _time_number(at: datetime) -> int:
+    """Return `at` as a 64-bit number: the day, then 40 bits of microseconds."""
+    day, rest = divmod(micros(at), _DAY)
+    return (day + _FIRST_DAY) << 40 | rest
+
+
+def bytes_micros(stored: bytes) -> int:
+    """Return the microseconds since 1970 for a time stored in 8 bytes."""
+    return (int.from_bytes(stored[:3], "big") - _FIRST_DAY) * _DAY + int.from_bytes(stored[3:8], "big")
+
+
+def day_number(stored: int) -> int:
+    """Return the days since 1970 for a stored day."""
+    return stored - _FIRST_DAY
 
 
 # Threads
-
 
 _INCARNATION = 20
 _HEADER = struct.Struct(">2s20sIIQQIIIIQQQQIB18s18s")
 
 
 class Header(NamedTuple):
-    """The header of a thread; the id of its head follows it, and its owner."""
+    """A thread's header. The id of the thread's head and its owner follow the fixed part."""
 
     version: bytes
     incarnation: bytes
@@ -145,18 +131,25 @@ class Header(NamedTuple):
 
 def read_header(stored: bytes, thread_id: str) -> Header:
     size = _HEADER.size
-    if len(stored) <= size + 3 or not stored.startswith(b"H1"):
-        raise CorruptRecordError(f"thread {thread_id!r}: its header in Redis is damaged", thread_id=thread_id)
-    head = _int(stored[size : size + 3], "big")
-    return Header._make((*_HEADER.unpack_from(stored), stored[size + 3 + head :]))
+    if len(stored) > size + 3 and stored.startswith(b"H1"):
+        head = _int(stored[size : size + 3], "big")
+        header = Header._make((*_HEADER.unpack_from(stored), stored[size + 3 + head :]))
+        if are_time(header.created) and are_time(header.updated) and header.incarnation.isascii():
+            return header
+    raise damaged_thread(thread_id, "its header in Redis can't be read")
+
+
+def user_field(user: User) -> bytes:
+    """Return the user as scripts take it: `*` for any, `-` for none, or `+` and the name."""
+    return b"*" if user is ANY_USER else owner_field(user)
 
 
 def incarnation_field(incarnation: str) -> bytes:
-    """An incarnation in the 20 bytes that it has in a header: what Clew draws has as many, others are filled up with NULs."""
+    """Return the incarnation in 20 bytes, the length of a `new_id`. Shorter ones get NULs."""
     field = text_bytes(incarnation).ljust(_INCARNATION, b"\0")
     if len(field) > _INCARNATION:
         raise StorageError(
-            f"Redis keeps {_INCARNATION} bytes of what a thread is known by; {incarnation!r} is longer: use `clew.ids.new_id`"
+            f"incarnation {incarnation!r} has more than the {_INCARNATION} bytes that Redis stores; use `clew.ids.new_id`"
         )
     return field
 
@@ -174,37 +167,42 @@ def owner_field(user: str | None) -> bytes:
 
 
 def pack_fields(fields: ThreadFields) -> bytes:
-    """The describing fields."""
     return b"D" + _sized(text_bytes(fields.text), 4) + _optional(fields.run_id) + fields.data
 
 
-def read_fields(stored: bytes) -> tuple[str, str | None, bytes]:
-    """Text, run and data."""
+def read_fields(stored: bytes) -> tuple[Any, Any, Any]:
+    """Return text, run and data. The data is None if the record is damaged."""
     if not stored:
         return "", None, b""
-    reader = _Reader(stored, 1)
-    return bytes_text(reader.sized(4)), reader.optional(), reader.rest()
+    reader = MemberReader(stored, 1)
+    try:
+        return bytes_text(reader.sized(4)), reader.optional(), reader.rest()
+    except ValueError:
+        return "", None, None
 
 
 def pack_origin(thread_id: str, checkpoint_id: str) -> bytes:
     return b"F" + _encode((thread_id, checkpoint_id))
 
 
-def read_origin(stored: bytes) -> tuple[str, str] | None:
-    return _decode_origin(memoryview(stored)[1:]) if stored else None
+def read_origin(stored: bytes) -> tuple[Any, Any]:
+    """Return a fork's source thread and checkpoint; numbers, which readers reject, if damaged."""
+    try:
+        return _decode_origin(memoryview(stored)[1:]) if stored else (None, None)
+    except UNDECODABLE:
+        return 0, 0
 
 
 # Checkpoints
 
 
 def checkpoint_tail(new: NewCheckpoint, at: datetime, *, own: bool) -> bytes:
-    """What follows the parent in a checkpoint's record. `own`: the commit that makes it has its id."""
+    """Return a checkpoint's record after the parent. `own`: the commit has the checkpoint's id."""
     checkpoint_id, run_id, metadata, body = text_bytes(new.checkpoint_id), new.run_id, new.metadata, new.body
     info = _encode((new.namespace, new.node_name, new.step, new.size, metadata))
     covers = pack_ranges(new.covers)
-    day, rest = divmod(micros(at), _DAY)
-    # The id's size, and after it: own, counted bytes, day, microseconds. In one number each, which is quicker.
-    fixed = (((own << 40 | len(metadata) + len(body)) << 24 | day + _FIRST_DAY) << 40) | rest
+    # `own`, the counted bytes and the time are packed as one number, which is faster.
+    fixed = (own << 40 | len(metadata) + len(body)) << 64 | _time_number(at)
     return b"%b%b%b%b%b%b%b%b%b" % (
         len(checkpoint_id).to_bytes(3, "big"),
         checkpoint_id,
@@ -219,42 +217,31 @@ def checkpoint_tail(new: NewCheckpoint, at: datetime, *, own: bool) -> bytes:
 
 
 def read_checkpoint(stored: bytes) -> CheckpointRecord:
-    reader = _Reader(stored, 1)
-    sequence, parent, checkpoint_id = reader.number(4), reader.optional(), reader.text()
-    reader.take(6)
-    created_at, run_id = bytes_time(reader.take(8)), reader.optional()
+    reader = MemberReader(stored, 1)
     try:
-        namespace, node_name, step, size, metadata = _decode_info(reader.sized(4))
-    except DecodeError as error:
-        message = f"checkpoint {checkpoint_id!r}: its record in Redis is damaged"
-        raise CorruptRecordError(message, checkpoint_id=checkpoint_id) from error
-    covers = reader.sized(4)
-    return CheckpointRecord(
-        checkpoint_id=checkpoint_id,
-        namespace=namespace,
-        sequence=sequence,
-        parent_id=parent,
-        created_at=created_at,
-        node_name=node_name,
-        step=step,
-        run_id=run_id,
-        size=size,
-        metadata=metadata,
-        covers=_ranges(covers) if covers else (),
-        body=reader.rest(),
-    )
-
-
-def _ranges(packed: bytes) -> tuple[tuple[int, int], ...]:
-    try:
-        return unpack_ranges(packed)
+        sequence, parent, checkpoint_id = reader.number(4), reader.optional(), reader.text()
+        reader.take(6)
+        created_at, run_id = bytes_micros(reader.take(8)), reader.optional()
+        info = reader.sized(4)
+        # A record that was read without its body ends here.
+        covers = reader.sized(4) if reader.has_more else b""
     except ValueError:
-        # Damaged: whoever needs the values finds them missing, and says whose they are. The other checkpoints are read.
-        return ()
+        return CHECKPOINT.unreadable()
+    try:
+        namespace, node_name, step, size, metadata = _decode_info(info)
+    except UNDECODABLE:
+        return CHECKPOINT.unreadable(sequence=sequence, checkpoint_id=_shown(checkpoint_id))
+    ranges = unpack_ranges(covers)
+    columns = (sequence, checkpoint_id, namespace, parent, created_at, node_name, step, run_id, size, metadata)
+    return CHECKPOINT.record((*columns, reader.rest(), ranges))
+
+
+def _shown(text: str | bytes) -> str:
+    return bytes_text(text) if isinstance(text, bytes) else text
 
 
 class Copied(NamedTuple):
-    """A checkpoint's record as a fork takes it along."""
+    """A checkpoint's record, to be written to a fork."""
 
     checkpoint_id: str
     tail: bytes
@@ -263,11 +250,11 @@ class Copied(NamedTuple):
 
 
 def copied_checkpoint(stored: bytes, as_id: str, *, own: bool) -> Copied:
-    """The record of a fork's checkpoint: the same under another id."""
-    reader = _Reader(stored, 1)
+    """Return the stored checkpoint under another id."""
+    reader = MemberReader(stored, 1)
     reader.number(4)
     reader.optional()
-    checkpoint_id = reader.text()
+    checkpoint_id = _shown(reader.text())
     reader.take(1)
     size = reader.take(5)
     rest = reader.rest()
@@ -282,17 +269,22 @@ def pack_row(row: ValueRow) -> bytes:
     return b"V" + row.first.to_bytes(6, "big") + row.count.to_bytes(4, "big") + row.digests + row.data
 
 
-def read_row(stored: bytes) -> ValueRow:
+def read_rows(stored: Iterable[bytes]) -> tuple[ValueRow, ...]:
+    """Return rows of values. Rows whose numbers are damaged are left out."""
+    return tuple([row for row in map(_read_row, stored) if row is not None])
+
+
+def _read_row(stored: bytes) -> ValueRow | None:
     first, count = _int(stored[1:7], "big"), _int(stored[7:11], "big")
     split = 11 + 16 * count
-    return ValueRow(first=first, count=count, digests=stored[11:split], data=stored[split:])
+    return value_row(first, count, stored[11:split], stored[split:])
 
 
 # Messages
 
 
 class PackedMessage(NamedTuple):
-    """A message as the commit script takes it."""
+    """A message as arguments of the commit script."""
 
     message_id: bytes
     tool_calls: int
@@ -305,7 +297,7 @@ def pack_message(message: MessageRecord) -> PackedMessage:
     tail = b"".join(
         (
             message.tool_calls.to_bytes(4, "big"),
-            time_bytes(message.created_at),
+            _time_number(message.created_at).to_bytes(8, "big"),
             _sized(text, 4),
             _optional(message.run_id),
             _sized(message_id),
@@ -316,25 +308,23 @@ def pack_message(message: MessageRecord) -> PackedMessage:
 
 
 def repacked_message(stored: bytes) -> PackedMessage:
-    """A stored message as the commit script takes it, for a fork."""
+    """Convert a stored message for the commit script. Raises CorruptRecordError if damaged."""
     message = read_message(stored)
+    if message.damage:
+        raise CorruptRecordError(f"message {message.message_id!r} is damaged: {message.damage}")
     size = len(text_bytes(message.text)) + len(message.data)
     return PackedMessage(text_bytes(message.message_id), message.tool_calls, size, stored[11:])
 
 
 def read_message(stored: bytes) -> MessageRecord:
-    reader = _Reader(stored, 11)
-    tool_calls, created_at = reader.number(4), bytes_time(reader.take(8))
-    text, run_id, message_id = bytes_text(reader.sized(4)), reader.optional(), reader.text()
-    return MessageRecord(
-        message_id=message_id,
-        text=text,
-        tool_calls=tool_calls,
-        run_id=run_id,
-        created_at=created_at,
-        data=reader.rest(),
-        sequence=_int(stored[7:11], "big"),
-    )
+    reader = MemberReader(stored, 11)
+    try:
+        tool_calls, created_at = reader.number(4), bytes_micros(reader.take(8))
+        text, run_id, message_id = bytes_text(reader.sized(4)), reader.optional(), reader.text()
+    except ValueError:
+        return MESSAGE.unreadable()
+    sequence = _int(stored[7:11], "big")
+    return MESSAGE.record((message_id, text, tool_calls, run_id, created_at, reader.rest(), sequence))
 
 
 # Attachments
@@ -345,41 +335,38 @@ def group_prefix(namespace: str) -> bytes:
 
 
 def group_name(namespace: str, checkpoint_id: str) -> bytes:
-    """The name of the group that a checkpoint's attachments lie in."""
+    """Return the name of the group of a checkpoint's attachments."""
     return group_prefix(namespace) + text_bytes(checkpoint_id)
 
 
 def attachment_head(namespace: str, checkpoint_id: str, key: str) -> bytes:
-    """The part of an attachment's member that says which it is; the data follows."""
+    """Return the identifying part of an attachment's member. The data follows it."""
     return b"A" + _sized(text_bytes(namespace)) + _sized(text_bytes(checkpoint_id)) + _sized(text_bytes(key))
 
 
 def read_attachment(stored: bytes) -> AttachmentRecord:
-    reader = _Reader(stored, 1)
-    namespace, checkpoint_id, key = reader.text(), reader.text(), reader.text()
-    return AttachmentRecord(namespace=namespace, checkpoint_id=checkpoint_id, key=key, data=reader.rest())
+    reader = MemberReader(stored, 1)
+    try:
+        return ATTACHMENT.record((reader.text(), reader.text(), reader.text(), reader.rest()))
+    except ValueError:
+        return ATTACHMENT.unreadable()
 
 
 # The journal
 
 
 def entry_tail(commit_id: str, at: datetime, data: bytes) -> bytes:
-    """What follows the incarnation in an entry."""
-    return time_bytes(at) + _sized(text_bytes(commit_id)) + data
+    """Return the part of a journal entry after the incarnation."""
+    return _time_number(at).to_bytes(8, "big") + _sized(text_bytes(commit_id)) + data
 
 
 def read_entry(stored: bytes, thread_id: str) -> JournalEntry:
-    reader = _Reader(stored, 1)
-    position = reader.number(8)
-    reader.take(8)
-    after, incarnation = reader.optional(), incarnation_name(reader.take(_INCARNATION))
-    at, commit_id = bytes_time(reader.take(8)), reader.text()
-    return JournalEntry(
-        position=position,
-        thread_id=thread_id,
-        commit_id=commit_id,
-        after=after,
-        incarnation=incarnation or None,
-        at=at,
-        data=reader.rest(),
-    )
+    reader = MemberReader(stored, 1)
+    try:
+        position = reader.number(8)
+        reader.take(8)
+        after, incarnation = reader.optional(), incarnation_name(reader.take(_INCARNATION))
+        at, commit_id = bytes_micros(reader.take(8)), reader.text()
+    except ValueError:
+        return ENTRY.unreadable(position=_int(stored[1:9], "big"), thread_id=thread_id)
+    return ENTRY.record((position, thread_id, commit_id, after, incarnation or None, at, reader.rest()))

@@ -1,4 +1,4 @@
-"""The Lua scripts: files put one after the other, called by the digest of the text."""
+"""Lua scripts: each is a concatenation of files, called by its SHA-1 digest."""
 
 from __future__ import annotations
 
@@ -13,38 +13,52 @@ _FILES = files(__package__).joinpath("lua")
 class Script:
     """One script, as the server knows it."""
 
-    name: str
     text: bytes
     digest: bytes
 
 
-def _plain(text: str) -> str:
-    """`text` without its comments and indentation: it is sent whenever a server does not know the script."""
+def _stripped(text: str) -> str:
+    """Return `text` without comments and indentation, because it is sent over the network."""
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("--"))
 
 
-def _script(name: str, *before: str) -> Script:
-    texts = [_FILES.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in (*before, name)]
-    text = "\n".join(map(_plain, texts)).encode()
-    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+def _text(*names: str) -> str:
+    return "\n".join(_stripped(_FILES.joinpath(f"{each}.lua").read_text(encoding="utf-8")) for each in names)
 
 
-COMMIT = _script("commit", "journal", "receipts", "layout", "rules", "usual", "common", "deciding")
-CHECKPOINTS = _script("checkpoints", "layout", "common")
-VALUES = _script("values", "layout", "common")
-ATTACHMENTS = _script("attachments", "layout", "common")
-MESSAGES = _script("messages", "layout", "common")
-THREAD = _script("thread", "layout", "common")
-FOUND = _script("found")
-TOTALS = _script("totals", "layout", "common")
-SOURCE = _script("source", "layout", "common")
-LEASE = _script("lease", "journal", "layout", "common")
+def _script(*names: str) -> Script:
+    return _digested(_text(*names))
+
+
+def _combined(*names: str, before: tuple[str, ...]) -> Script:
+    """Return a script with the answers of several, in one snapshot. They share the arguments."""
+    answers = ",\n".join(f"(function()\n{_text(each)}\nend)()" for each in names)
+    return _digested(f"{_text(*before)}\nreturn {{\n{answers}\n}}")
+
+
+def _digested(text: str) -> Script:
+    packed = text.encode()
+    return Script(packed, hashlib.sha1(packed, usedforsecurity=False).hexdigest().encode())
+
+
+COMMIT = _script("journal", "receipts", "layout", "rules", "fast_append", "common", "content_rules", "commit")
+CHECKPOINTS = _script("layout", "common", "checkpoints")
+VALUES = _script("layout", "common", "values")
+ATTACHMENTS = _script("layout", "common", "attachments")
+MESSAGES = _script("layout", "common", "messages")
+THREAD = _script("layout", "common", "thread")
+CONTENT = _combined("thread", "values", "checkpoints", "attachments", "messages", before=("layout", "common"))
+SEARCH_THREADS = _script("search_threads")
+TOTALS = _script("layout", "common", "totals")
+SOURCE = _script("layout", "common", "source")
+LEASE = _script("journal", "layout", "common", "lease")
 TOKEN = _script("token")
+OWN = _script("own")
 LIST = _script("list")
 UNLIST = _script("unlist")
-ENTRIES = _script("entries", "journal", "receipts")
-SURVEY = _script("survey", "journal")
-TRIM = _script("trim", "journal", "layout", "common")
-QUIET = _script("quiet", "journal")
-PENDING = _script("pending")
+ENTRIES = _script("journal", "receipts", "entries")
+SURVEY = _script("journal", "survey")
+TRIM = _script("journal", "layout", "common", "trim")
+INVALIDATE_LISTING = _script("journal", "invalidate_listing")
+LIST_JOURNAL = _script("list_journal")

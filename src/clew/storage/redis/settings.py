@@ -1,4 +1,4 @@
-"""Where Redis is and how to talk to it: what a URL and the options of `RedisStorage` mean."""
+"""Settings: parses Redis URLs and checks the options of `RedisStorage`."""
 
 from __future__ import annotations
 
@@ -13,36 +13,26 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import RedisError
 
-from clew.errors import ConfigError, shown
-from clew.storage.redis.watched import Endpoint, Watched
+from clew.errors import ConfigError
+from clew.storage.redis.sentinel import Endpoint, SentinelMaster
+from clew.validation import checked_number
 
 _HOST: Final = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]+))?")
 _FOR_SENTINELS: Final = ("sentinel_username", "sentinel_password")
 _FOR_SERVERS: Final = ("username", "password", "db", "client_name")
-"""What a server is told and its Sentinels are not."""
+"""Options that are for the servers only."""
 _MOST_SECONDS: Final = 10**10
-"""Three hundred years, which Redis still counts in milliseconds."""
+"""Three hundred years: within what Redis counts in milliseconds."""
 
 
-def check_seconds(name: str, seconds: object, *, zero: bool = False) -> None:
-    """Raises ConfigError unless it is a number of seconds: more than 0, or 0 too."""
-    if isinstance(seconds, int | float) and (0 < seconds <= _MOST_SECONDS or (zero and seconds == 0)):
-        return
-    least = "0 or more" if zero else "more than 0"
-    raise ConfigError(
-        f"{name} must be a number of seconds, {least} and at most {_MOST_SECONDS:,}; got {shown(seconds)}"
-    )
-
-
-def check_whole(name: str, number: object, *, least: int) -> None:
-    """Raises ConfigError unless it is a whole number, `least` or more."""
-    if not isinstance(number, int) or number < least:
-        raise ConfigError(f"{name} must be a whole number, {least} or more; got {shown(number)}")
+def check_seconds(name: str, seconds: object) -> None:
+    """Raise ConfigError unless `seconds` is a positive number."""
+    checked_number(name, seconds, "number of seconds", more_than=0, at_most=_MOST_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many connections to a server, and how long to wait for it."""
+    """Connection counts and timeouts for each server."""
 
     pool_size: int
     min_idle: int
@@ -51,15 +41,17 @@ class Limits:
     write_timeout: float
 
     def __post_init__(self) -> None:
-        check_whole("pool_size", self.pool_size, least=1)
-        check_whole("min_idle", self.min_idle, least=0)
-        check_seconds("health_check_interval", self.health_check, zero=True)
+        checked_number("pool_size", self.pool_size, "whole number", at_least=1)
+        checked_number("min_idle", self.min_idle, "whole number", at_least=0)
+        checked_number(
+            "health_check_interval", self.health_check, "number of seconds", at_least=0, at_most=_MOST_SECONDS
+        )
         check_seconds("read_timeout", self.read_timeout)
         check_seconds("write_timeout", self.write_timeout)
 
 
 class Address:
-    """Where Redis is: opens connections to it."""
+    """The location of Redis. Opens connections to it."""
 
     def __init__(self, url: str, options: dict[str, Any], *, cluster: bool | None) -> None:
         parts = _split(url)
@@ -70,47 +62,47 @@ class Address:
                 "redis+sentinel:// or unix://"
             )
         self.cluster = True if kind == "cluster" else cluster
-        """Whether it is a cluster; `None` if that has to be asked."""
+        """Whether it is a cluster; None if the server has to be asked."""
         parts = parts._replace(scheme=scheme)
         if kind == "sentinel":
             self.cluster = False
-            self._watched: Watched | None = _watched(parts, options)
-            self.where = self._watched.where
+            self._sentinel: SentinelMaster | None = _sentinel_master(parts, options)
+            self.where = self._sentinel.where
             return
-        self._watched = None
+        self._sentinel = None
         credentials, at, hosts = parts.netloc.rpartition("@")
         first, *others = hosts.split(",")
         if others and not self.cluster:
-            raise ConfigError("several hosts in a URL are the first nodes of a cluster: use redis+cluster:// for them")
+            raise ConfigError("the URL has several hosts, but is not a cluster's; use redis+cluster:// for a cluster")
         self._pool = _pool(parts._replace(netloc=credentials + at + first), options)
         self.where = hosts or parts.path
         self.first = ["{}:{}".format(*_host_and_port(each, 6379)) for each in (first, *others)]
 
     @classmethod
     def of_pool(cls, pool: ConnectionPool, *, cluster: bool | None, first: list[str] | None = None) -> Address:
-        """The address that an existing client has."""
+        """Return the address of an existing client."""
         self = cls.__new__(cls)
         kwargs = pool.connection_kwargs
         self._pool, self.cluster = pool, cluster
-        self._watched = Watched.of_pool(pool) if isinstance(pool, SentinelConnectionPool) else None
-        if self._watched is not None:
-            self.cluster, self.where = False, self._watched.where
+        self._sentinel = SentinelMaster.of_pool(pool) if isinstance(pool, SentinelConnectionPool) else None
+        if self._sentinel is not None:
+            self.cluster, self.where = False, self._sentinel.where
             return self
         self.where = str(kwargs.get("path") or f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}")
         self.first = first or [self.where]
         return self
 
     async def connect(self, where: str | None = None) -> AbstractConnection:
-        """A new connection to the given address, or to the server itself; it is the caller's."""
-        if self._watched is not None:
-            return await self._watched.connect()
+        """Open a connection to the address `where`, or to the server. The caller owns it."""
+        if self._sentinel is not None:
+            return await self._sentinel.connect()
         if where is None:
             connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
         else:
             host, _, port = where.rpartition(":")
-            told = {**self._pool.connection_kwargs, "host": host, "port": int(port)}
-            told.pop("path", None)
-            connection = self._pool.connection_class(**told)
+            arguments = {**self._pool.connection_kwargs, "host": host, "port": int(port)}
+            arguments.pop("path", None)
+            connection = self._pool.connection_class(**arguments)
         await connection.connect()  # type: ignore[no-untyped-call]
         return connection
 
@@ -118,59 +110,61 @@ class Address:
 def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
-    except ValueError as error:
-        raise _unreadable() from error
+    except ValueError:
+        # Not as the cause: its message may have part of the password.
+        raise _unreadable() from None
 
 
 def _unreadable() -> ConfigError:
-    """The error for a URL that can't be read. What the driver says of it may be a part of the password."""
+    """Return the error, without the driver's message, which may have part of the password."""
     return ConfigError(
-        "the URL of Redis can't be read: write redis://user:password@host:6379, and the characters # / ? @ : % of a user or "
-        "password as %23 %2F %3F %40 %3A %25"
+        "the Redis URL can't be parsed: write redis://user:password@host:6379, and escape # / ? @ : % in the user "
+        "name or password as %23 %2F %3F %40 %3A %25"
     )
 
 
 def _pool(parts: SplitResult, options: dict[str, Any]) -> ConnectionPool:
-    """What redis-py makes of a plain URL. Raises ConfigError for what it does not know."""
+    """Parse a URL without host lists with redis-py. Raises ConfigError for unknown options."""
     try:
         _ = parts.port
-    except ValueError as error:
-        raise _unreadable() from error
+    except ValueError:
+        # Not as the cause: its message may have part of the password.
+        raise _unreadable() from None
     try:
         pool = ConnectionPool.from_url(parts.geturl(), **options)
-        # Only a connection looks at what it is told.
+        # Arguments are checked only when a connection is created.
         pool.connection_class(**pool.connection_kwargs)
     except (ValueError, RedisError) as error:
-        raise ConfigError(f"the URL of Redis is not usable: {error}") from error
+        raise ConfigError(f"the Redis URL is not valid: {error}") from error
     except (TypeError, AttributeError) as error:
         names = ", ".join(name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
-        message = f"take out of the URL of Redis ({names}) what is no option of Clew or of redis-py: {error}"
+        message = f"the Redis URL has an option ({names}) that neither Clew nor redis-py knows; remove it: {error}"
         raise ConfigError(message) from error
     return pool
 
 
-def _watched(parts: SplitResult, options: dict[str, Any]) -> Watched:
-    """The server of redis+sentinel://user:password@host:port,host:port/name/db?sentinel_password=…"""
+def _sentinel_master(parts: SplitResult, options: dict[str, Any]) -> SentinelMaster:
+    """Parse redis+sentinel://user:password@host:port,host:port/name/db?sentinel_password=…"""
     credentials, at, hosts = parts.netloc.rpartition("@")
     name, _, db = parts.path.strip("/").partition("/")
     if not name or not hosts or (db and not db.isdecimal()):
-        raise ConfigError("a Sentinel URL is redis+sentinel://host:port,host:port/name-of-the-master/db")
+        raise ConfigError("the Sentinel URL must be like redis+sentinel://host:port,host:port/name-of-the-master/db")
     query = parse_qsl(parts.query, keep_blank_values=True)
     own = {key.removeprefix("sentinel_"): value for key, value in query if key in _FOR_SENTINELS}
     rest = urlencode([(key, value) for key, value in query if key not in _FOR_SENTINELS])
     pool = _pool(parts._replace(netloc=credentials + at, path=f"/{db}", query=rest), options)
-    told = {key: value for key, value in pool.connection_kwargs.items() if key not in _FOR_SERVERS} | own
+    common = {key: value for key, value in pool.connection_kwargs.items() if key not in _FOR_SERVERS} | own
     sentinels = []
     for each in hosts.split(","):
         host, port = _host_and_port(each, 26379)
-        sentinels.append(Endpoint(kind=pool.connection_class, told={**told, "host": host, "port": port}))
-    return Watched(name, sentinels, Endpoint(kind=pool.connection_class, told=pool.connection_kwargs))
+        sentinels.append(Endpoint(kind=pool.connection_class, arguments={**common, "host": host, "port": port}))
+    return SentinelMaster(name, sentinels, Endpoint(kind=pool.connection_class, arguments=pool.connection_kwargs))
 
 
 def _host_and_port(text: str, port: int) -> tuple[str, int]:
     found = _HOST.fullmatch(text)
     if found is None:
-        raise ConfigError(f"{text!r} in the URL of Redis is not host:port (an IPv6 address stands in brackets)")
+        raise ConfigError(f"{text!r} in the Redis URL is not host:port; put an IPv6 address in brackets")
     return found["six"] or found["name"] or "localhost", int(found["port"] or port)
 
 
@@ -183,10 +177,10 @@ def connection_options(
     dial_timeout: float,
     read_timeout: float,
 ) -> dict[str, Any]:
-    """What redis-py is told for each connection."""
+    """Check the options and return redis-py's arguments for a connection."""
     if db is not None:
-        check_whole("db", db, least=0)
-    check_whole("retries", retries, least=0)
+        checked_number("db", db, "whole number", at_least=0)
+    checked_number("retries", retries, "whole number", at_least=0)
     check_seconds("dial_timeout", dial_timeout)
     check_seconds("read_timeout", read_timeout)
     options: dict[str, Any] = {

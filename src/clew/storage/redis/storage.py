@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
@@ -18,6 +18,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -27,25 +28,24 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.storage.conversions import bytes_text, text_bytes
 from clew.storage.loops import PerLoop
-from clew.storage.packing import bytes_text, text_bytes
-from clew.storage.protocol import Capabilities
-from clew.storage.redis import reading
-from clew.storage.redis.applying import Applier
-from clew.storage.redis.calling import Caller
-from clew.storage.redis.committing import user_field
-from clew.storage.redis.journal import Awaited, Journal
+from clew.storage.protocol import Capabilities, Own
+from clew.storage.redis import queries
+from clew.storage.redis.caller import Caller
+from clew.storage.redis.commits import Applier
+from clew.storage.redis.journal import Journal
 from clew.storage.redis.keys import Keys
-from clew.storage.redis.layout import digits_time, owner_name, time_digits
-from clew.storage.redis.listing import Listed, list_threads
-from clew.storage.redis.scripts import LEASE, TOKEN
+from clew.storage.redis.layout import digits_time, owner_name, time_digits, user_field
+from clew.storage.redis.scripts import LEASE, OWN, TOKEN
 from clew.storage.redis.session import connect, prepare, warn
-from clew.storage.redis.settings import Address, Limits, check_seconds, check_whole, connection_options
-from clew.storage.redis.upkeep import rebuild, totals
+from clew.storage.redis.settings import Address, Limits, check_seconds, connection_options
+from clew.storage.redis.thread_index import list_threads, rebuild, totals
 from clew.storage.rules import check_owner
+from clew.validation import checked_number
 
 _LEASE_OUTLIVES = 86_400
-"""How long Redis keeps a lease without a thread after it ran out, in seconds. Who has it is decided by the callers' clocks."""
+"""Seconds that Redis keeps an expired lease without a thread. Callers' clocks decide expiry."""
 
 
 @dataclass(slots=True)
@@ -58,11 +58,13 @@ class _Session:
 
 
 class RedisStorage:
-    """Threads in Redis 6.2 or newer, or Valkey: one server, one behind Sentinel, or a cluster (found out by itself).
+    """Threads in Redis 6.2 or newer, or Valkey: a single server, a master behind Sentinel, or a
+    cluster (detected).
 
-    What is acknowledged is as durable as the server makes it: with `appendonly yes` and `appendfsync always` it survives
-    everything but the loss of the disk; `docs/redis.md` says what other settings mean. `ttl` seconds after its last commit
-    a thread expires, as a whole. Connections belong to an event loop; any number of loops may use one storage.
+    Acknowledged commits are as durable as the server makes them: with `appendonly yes` and
+    `appendfsync always` they survive everything but the loss of the disk; `docs/redis.md` explains
+    other settings. A thread expires as a whole, `ttl` seconds after its last commit. Each event
+    loop has connections of its own; any number of loops may use one storage.
     """
 
     capabilities = Capabilities(name="redis", durable=True, suspends=True, shares_forks=False)
@@ -88,10 +90,10 @@ class RedisStorage:
         write_timeout: float = 10.0,
         advise: bool = True,
     ) -> None:
-        """`advise`: whether to say in the log what the server's settings mean for what is acknowledged."""
+        """`advise`: whether to log a warning if the server's settings weaken durability."""
         if (url is None) == (host is None):
-            raise ConfigError("say where Redis is: either url='redis://host:port/db' or host= and port=")
-        check_whole("port", port, least=1)
+            raise ConfigError("the location of Redis is missing or given twice; pass either url= or host= and port=")
+        checked_number("port", port, "whole number", at_least=1)
         options = connection_options(
             username=username,
             password=password,
@@ -122,11 +124,11 @@ class RedisStorage:
         write_timeout: float = 10.0,
         advise: bool = True,
     ) -> Self:
-        """A storage on the servers of an existing client, connected as that is. The client stays its owner's to close."""
+        """Return a storage that connects like an existing client, which the caller has to close."""
         if not isinstance(client, Redis | RedisCluster):
             raise ConfigError(
-                "from_client takes a client of redis.asyncio: a Redis, or a cluster's RedisCluster; got "
-                f"{type(client).__module__}.{type(client).__name__}. For a URL there is the class itself"
+                "from_client takes a Redis or RedisCluster of redis.asyncio; got "
+                f"{type(client).__module__}.{type(client).__name__}. For a URL, use RedisStorage(url)"
             )
         self = cls.__new__(cls)
         if isinstance(client, RedisCluster):
@@ -149,8 +151,6 @@ class RedisStorage:
         self._address, self._limits, self._advise = address, limits, advise
         self._keys = Keys(prefix)
         self._ttl = None if ttl is None else max(1, round(ttl * 1000))
-        self._listed = Listed(self._keys)
-        self._awaited = Awaited(self._keys)
         self._sessions = PerLoop(
             f"Redis at {address.where}",
             self._start,
@@ -170,8 +170,7 @@ class RedisStorage:
         except BaseException:
             await caller.router.close()
             raise
-        applier = Applier(caller, self._keys, self._listed, self._awaited, self._ttl)
-        return _Session(caller, applier, Journal(caller, self._keys))
+        return _Session(caller, Applier(caller, self._keys, self._ttl), Journal(caller, self._keys))
 
     async def setup(self) -> None:
         await prepare((await self._session()).caller, self._keys)
@@ -209,37 +208,49 @@ class RedisStorage:
                     since=digits_time(since),
                     expires_at=digits_time(until),
                 )
-            # Somebody new gets it, and with it a number that was never given before.
+            # A new holder needs a token that was never given before.
             token = int(await caller.call(TOKEN, self._keys.token, answer[1]))
 
     # Queries
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
-        return await reading.checkpoints((await self._session()).caller, self._keys, query)
+        return await queries.checkpoints((await self._session()).caller, self._keys, query)
 
     async def values(self, query: ValueQuery) -> ValuePage:
-        return await reading.values((await self._session()).caller, self._keys, query)
+        return await queries.values((await self._session()).caller, self._keys, query)
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        return await reading.attachments((await self._session()).caller, self._keys, query)
+        return await queries.attachments((await self._session()).caller, self._keys, query)
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        return await reading.messages((await self._session()).caller, self._keys, query)
+        return await queries.messages((await self._session()).caller, self._keys, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await list_threads((await self._session()).caller, self._keys, query)
 
+    async def content(self, thread_id: str) -> Content | None:
+        return await queries.content((await self._session()).caller, self._keys, thread_id)
+
     async def journal(self, query: JournalQuery) -> JournalPage:
-        """With hundreds of threads that have or just had entries, `count` may be some seconds old."""
+        """Return a page. With entries in hundreds of threads, `count` may be some seconds old."""
         return await (await self._session()).journal.page(query)
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         await (await self._session()).journal.trim(entries)
 
+    async def own(self, name: Own) -> bytes | None:
+        key = self._keys.own(name)
+        return cast("bytes | None", await (await self._session()).caller.command(key, "GET", key))
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        caller = (await self._session()).caller
+        given = (data,) if instead_of is None else (data, instead_of)
+        return bool(await caller.call(OWN, self._keys.own(name), *given))
+
     async def stats(self, user: User) -> StorageStats:
-        """`stored_bytes` is the memory that the servers use (`used_memory`), which other things in them count to."""
+        """Return totals. `stored_bytes` is the servers' `used_memory`, with other programs' data."""
         return await totals((await self._session()).caller, self._keys, user)
 
     async def reclaim(self) -> None:
-        """Take entries of threads that are gone out of the indexes, and list every thread that there is."""
-        await rebuild((await self._session()).caller, self._keys, self._listed)
+        """Rebuild the indexes: list every existing thread, remove entries of missing ones."""
+        await rebuild((await self._session()).caller, self._keys)

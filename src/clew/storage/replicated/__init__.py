@@ -1,10 +1,15 @@
-"""Two stores that hold the same, of which one serves.
+"""Replication: two stores with the same content, one of which serves.
 
-*The journal of the store that serves is drained to the other one*: that is the whole mechanism, in both directions. `storage`
-sends operations to the store that serves; `failover` decides which that is, `roles` keeps the decision in both stores and
-`steering` carries it out; `shipping` takes commits from a journal to the other store, where they differ `copies` makes the
-secondary's thread what the primary's is and `merging` takes what the secondary wrote into the primary; `syncing` does it before
-a commit is acknowledged, `upkeep` in the background.
+The journal of the serving store is drained to the other store, in both directions:
+
+- `storage` sends operations to the serving store. In sync mode, `sync_writer` has each commit in
+  both stores before it is acknowledged.
+- `failover` decides which store serves, `coordinator` carries that out, and `fence` makes what
+  callers know expire when it changes.
+- `shipper` applies journal entries to the other store. If an entry does not fit, `copies` replaces
+  the secondary's thread with the primary's, or `merger` merges the secondary's history into the
+  primary.
+- `monitor` does the background work.
 """
 
 from clew.storage.replicated.storage import ReplicatedStorage, ReplicationMode

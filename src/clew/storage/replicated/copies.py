@@ -1,46 +1,47 @@
-"""Making a thread of one store exactly what it is in the other, so that the commits that follow there fit here."""
+"""Copies of threads: replaces one store's thread with the other's, so that later commits fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from clew.errors import ClewError
+from clew.errors import ClewError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import After, Begin, Commit, Removal
 from clew.model.config import ANY_USER
-from clew.model.queries import JournalQuery, ThreadQuery
-from clew.model.records import Basis, JournalEntry, Range, ValueRow
-from clew.storage.copying import Content, fields_of, parts, read_content
-from clew.storage.packing import union
-from clew.storage.protocol import RESERVED, StaleBasisError, Storage
-from clew.storage.replicated.packing import COPY
-from clew.storage.replicated.removed import Removed
-from clew.storage.replicated.roles import LONG_AGO
+from clew.model.queries import Content, JournalQuery, ThreadQuery
+from clew.model.records import Basis, JournalEntry, Range, ThreadRecord, ValueRow
+from clew.storage.content import fields_of, parts, read_content
+from clew.storage.conversions import union
+from clew.storage.protocol import UNFINISHED, StaleBasisError, Storage
+from clew.storage.replicated.journal_format import COPY
+from clew.storage.replicated.removals import Removals
 
 Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
-"""Makes rows lie side by side up to a number (`clew.codec.rows.unbroken`): what rows hold is the codec's business."""
+"""Fills gaps between rows up to a value number (`clew.codec.rows.unbroken`)."""
 TRIES: Final = 5
 MANY: Final = 10_000
-"""More entries than are ever read of one thread at once."""
+"""A limit above the number of entries that one thread ever has."""
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of commits that don't count as activity of their thread."""
 _BATCH: Final = 50
 """How many commits of a copy go to the store in one call."""
 _RECEIPTS: Final = 128
-"""How many receipts of each kind a copy brings along: together, as many as a store keeps."""
+"""How many receipts of each kind a copy brings: together as many as a store keeps."""
 
 
 class BusyError(Exception):
-    """The thread is written to all the time, or somebody else is at it: later. Never leaves replication."""
+    """The thread has concurrent writers or is being copied: try later. Internal to replication."""
 
 
 async def chain_end(store: Storage, thread_id: str) -> str | None:
-    """The last commit in the thread's chain; `None` if it has none, or is not there. Changes nothing."""
+    """Return the last commit in the thread's chain, if there is one. Changes nothing."""
     probe = Commit(
-        commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=LONG_AGO, remove=Removal(), after=After(new_id())
+        commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=_LONG_AGO, remove=Removal(), after=After(new_id())
     )
     (outcome,) = await store.apply((probe,))
     if not isinstance(outcome, StaleBasisError):
@@ -49,27 +50,29 @@ async def chain_end(store: Storage, thread_id: str) -> str | None:
     return actual
 
 
-async def waiting(store: Storage, thread_id: str, limit: int = MANY) -> tuple[JournalEntry, ...]:
-    """The entries of the thread that its store still has to hand over, the oldest first."""
+async def pending_entries(store: Storage, thread_id: str, limit: int = MANY) -> tuple[JournalEntry, ...]:
+    """Return the thread's entries in the store's journal, oldest first."""
     return (await store.journal(JournalQuery(thread_id=thread_id, limit=limit))).entries
 
 
 async def copy_thread(
-    source: Storage, target: Storage, thread_id: str, unbroken: Unbroken, *, over: Removed | None = None
+    source: Storage, target: Storage, thread_id: str, unbroken: Unbroken, *, over: Removals | None = None
 ) -> bool:
-    """Make `target`'s thread what `source`'s is, and trim the journal entries of `source` that this hands over.
+    """Replace `target`'s thread with `source`'s, and trim the thread's entries in `source`'s journal.
 
-    The copy has the chain and the receipts of the source, so that commits which follow fit, and commits which come again are
-    recognised. Nothing that only `target` has is overwritten: returns `False` if it has entries of its own to hand over first.
-    `over` is what such entries removed, if they have been read: the copy lacks it, and is to be copied back in turn.
+    The copy has the source's chain and receipts, so that the next commits fit and retries are
+    recognised. Returns `False`, and changes nothing, if `target` has entries of its own, which must
+    be shipped first. `over` has the removals in such entries, if they have been read: the copy
+    omits what they removed, and is then copied back.
 
-    A concurrent writer on either side wins: BusyError, and the next try starts again. Until the copy is whole, it
-    belongs to the reserved user.
+    Raises BusyError if there are concurrent writers in either store. The copy belongs to the
+    reserved user until it is complete.
     """
     for _ in range(TRIES):
-        # In this order: what `target` has handed over by now is in what is read below; what it gets later moves its chain.
+        # The order matters: what `target` has shipped by now is in the content that is read below,
+        # and what it gets later changes its chain.
         found = await chain_end(target, thread_id)
-        own = await waiting(target, thread_id)
+        own = await pending_entries(target, thread_id)
         if own and (over is None or own[-1].position > over.position):
             return False
         end = await chain_end(source, thread_id)
@@ -77,11 +80,11 @@ async def copy_thread(
         content = await read_content(source, thread_id)
         if await chain_end(source, thread_id) != end:
             continue
-        left = over.left_of(content) if over is not None and content is not None else content
+        left = over.filter_content(content) if over is not None and content is not None else content
         if content is None:
             await _delete(target, thread_id, found)
         elif end is None:
-            # Only a chain shows whether something was written while it was read.
+            # Only a chain shows whether the thread was written to while it was read.
             await _begin_chain(source, content)
             continue
         elif left is not None:
@@ -90,17 +93,18 @@ async def copy_thread(
                 commits[-1] = replace(commits[-1], journal=COPY)
             await write_all(target, commits)
         else:
-            # Deleted here: the entry that says so stays, for the source to follow.
+            # The thread was deleted in `target`: the entry for that stays, and is shipped to
+            # `source`.
             own = ()
         await source.trim(page.entries)
         if own:
             await target.trim(own)
         return True
-    raise BusyError(f"thread {thread_id!r} was written to each time it was read")
+    raise BusyError(f"thread {thread_id!r} has concurrent writers: it changed during {TRIES} reads in a row")
 
 
 async def _begin_chain(store: Storage, content: Content) -> None:
-    """Give a thread that was never replicated a chain, without changing what is in it."""
+    """Give a thread that was never replicated a chain, without changing its content."""
     commit = Commit(
         commit_id=new_id(),
         thread_id=content.thread.thread_id,
@@ -122,7 +126,7 @@ async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
         commit_id=new_id(),
         thread_id=thread_id,
         user=ANY_USER,
-        at=LONG_AGO,
+        at=_LONG_AGO,
         remove=Removal(thread=True),
         after=After(found),
     )
@@ -130,7 +134,7 @@ async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
 
 
 async def write_all(store: Storage, commits: Sequence[Commit]) -> None:
-    """Apply all commits of a copy. Raises BusyError if somebody else is at the thread."""
+    """Apply all commits of a copy. Raises BusyError if the thread has concurrent writers."""
     for at in range(0, len(commits), _BATCH):
         for outcome in await store.apply(commits[at : at + _BATCH]):
             if isinstance(outcome, StaleBasisError):
@@ -142,13 +146,14 @@ async def write_all(store: Storage, commits: Sequence[Commit]) -> None:
 def copy_commits(
     content: Content, end: str, found: str | None, unbroken: Unbroken, *, receipts: Iterable[str] = ()
 ) -> list[Commit]:
-    """The commits that put the thread of `content` in the place of the one whose chain ends with `found`.
+    """Return the commits that replace a thread, whose chain ends with `found`, with `content`.
 
-    The first removes the old thread. The last has the id `end`, like the source's last commit. All others have ids of
-    their own, so that none of them fits after a commit that came from elsewhere: one refused step keeps out all that follow.
+    The first one removes the old thread. The last one has the id `end` of the source's last commit.
+    The others have new ids, so that none of them fits after a concurrent commit: if one is refused,
+    so are all that follow.
 
-    The last commit brings the receipts of the source's last commits, with and without a checkpoint, so a retry of one is
-    recognised. It brings that of the first step too, in case that arrives again.
+    The last commit brings the receipts of the source's last commits, with and without a checkpoint,
+    so that retries are recognised, and the receipt of the first step, which may arrive twice.
     """
     commits = list(_chained(content, end, found, unbroken))
     made = [each.checkpoint_id for each in content.checkpoints]
@@ -185,15 +190,15 @@ def _steps(
     content: Content, gaps: tuple[Range, ...], end: str, unbroken: Unbroken
 ) -> list[tuple[datetime, dict[str, Any]]]:
     thread = content.thread
-    # A row without values at the end, so that a gap before it is filled too.
+    # An empty row at the end, so that a gap before it is filled too.
     mark = ValueRow(first=content.basis.next_value, count=0, digests=b"", data=b"")
     rows = [row for row in unbroken([*content.rows, mark], mark.first) if row.count]
-    steps = list(parts(content, rows))
-    if gaps:
-        # What filled the gaps goes again: it only took the numbers.
-        steps.insert(1 + len(rows), (thread.created_at, {"remove": Removal(values=gaps)}))
     described = fields_of(thread)
-    steps[0][1].update(remove=Removal(thread=True), thread=replace(described, user_id=RESERVED))
+    begun: dict[str, Any] = {"remove": Removal(thread=True), "thread": replace(described, user_id=UNFINISHED)}
+    steps = [(thread.created_at, begun), *parts(content, rows)]
+    if gaps:
+        # Remove the values that filled the gaps: they only reserved the numbers.
+        steps.insert(1 + len(rows), (thread.created_at, {"remove": Removal(values=gaps)}))
     at, last = steps[-1]
     made = last.get("checkpoint")
     if made is not None and made.checkpoint_id == end and at == thread.updated_at:
@@ -204,6 +209,22 @@ def _steps(
 
 
 def _gaps(content: Content) -> tuple[Range, ...]:
-    """The numbers of values that were taken out."""
+    """Return the numbers of values that were removed."""
     held = [(0, 0), *union((row.first, row.end) for row in content.rows), (content.basis.next_value,) * 2]
     return tuple((end, first) for (_, end), (first, _) in pairwise(held) if end < first)
+
+
+def must_be_complete(thread: ThreadRecord) -> None:
+    """Raise TransientStorageError if the thread was being copied when the primary was lost."""
+    if thread.user_id == UNFINISHED:
+        raise TransientStorageError(
+            f"thread {thread.thread_id!r} is incomplete in the secondary: it was being copied when the primary was lost; "
+            "try again when the primary is back",
+            thread_id=thread.thread_id,
+        )
+
+
+async def check_complete(store: Storage, thread_id: str) -> None:
+    """Raise TransientStorageError if there is such a thread and it is an incomplete copy."""
+    for found in await store.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id)):
+        must_be_complete(found)

@@ -1,22 +1,26 @@
-"""Which of the two stores serves, and what to do next: decided from what was heard, without I/O and without a clock.
+"""Failover decisions: which store serves and what to do next, as pure functions.
 
-What was heard goes in as events (`after`), what to do comes out (`next_step` for an operation that waits, `next_duty` for the
-health check in the background). Whoever runs it does what it says and tells what came of it.
+Events go in (`after`), decisions come out: `next_step` for a waiting operation, `next_duty` for the
+health check in the background. The caller carries out a decision and reports the result as the next
+event.
 
-The roles are a record in both stores. Each change has a higher term than the one before, and is made in the *secondary*
-with a compare-and-set: so of one term there is one record. A process acts on what it read for `interval` seconds; whoever finds
-a new term waits `settle` seconds (a little more) before it acknowledges anything by it. So no two processes serve by
-different terms at the same time, as long as both hear the secondary.
+The roles are a record in both stores. Each change has a higher term than the last and is made in
+the *secondary* with a compare-and-swap, so each term has one record. A process may use roles that
+it has read for `interval` seconds. A process that reads a new term waits `settle` seconds, which is
+a little longer, before it acknowledges anything in that term. So no two processes serve in
+different terms at the same time, as long as both reach the secondary.
 
-A process that hears only the primary can't tell whether the secondary has taken over. In sync mode (`strict`) it serves
-nothing: no read is ever behind, and no commit could be acknowledged anyway. In async mode it goes on with the primary, since
-that is what async mode is for; but one that has never heard the secondary first waits, so that others can tell the primary.
+A process that reaches only the primary can't know whether the secondary has taken over. In sync
+mode (`strict`) it serves nothing: no read is ever stale, and no commit could be acknowledged
+anyway. In async mode it continues with the primary, because availability is the point of async
+mode. If it has never reached the secondary, it first waits, so that other processes can write the
+new roles to the primary.
 
-                  the primary is lost                     it is back, and has caught up
+                  primary lost                            primary back, and caught up
     primary  ──────────────────────────►  secondary  ──────────────────────────────────►  closing  ──►  primary
      serves        term + 1                 serves      term + 1, operations wait      drained  same term
                                                ▲                                          │
-                                               └───────────── the primary is lost again ──┘  term + 1
+                                               └──────────────── primary lost again ──────┘  term + 1
 """
 
 from __future__ import annotations
@@ -29,13 +33,16 @@ from msgspec.structs import replace
 
 Side = Literal["primary", "secondary"]
 NEARLY: Final = 100
-"""With at most so many entries left to take over, the primary has nearly caught up: the rest takes a moment."""
+"""The longest journal with which the primary counts as caught up: the rest ships in a moment."""
 
 
 class Roles(Struct, frozen=True, kw_only=True):
-    """Who serves. `closing`: the primary will, once it has taken over the last entries; nobody serves until then.
+    """The active store in a term.
 
-    `settled`: so long ago that nobody acts by the term before. A process that has just begun need not wait."""
+    `closing`: a failback is under way. No store serves until the primary has received the last
+    entries. `settled`: the change is so old that no process uses the previous term. A new process
+    need not wait.
+    """
 
     term: int
     active: Side
@@ -43,7 +50,7 @@ class Roles(Struct, frozen=True, kw_only=True):
     settled: bool = False
 
     def follows(self, other: Roles) -> bool:
-        """Whether this came after `other`. A failback ends in the term in which it began."""
+        """Whether these roles are newer than `other`. A failback ends in the term it began in."""
         return self.order > other.order
 
     @property
@@ -53,18 +60,21 @@ class Roles(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """What a store that does not answer says."""
+    """The answer of a store that does not respond."""
 
 
 SILENT: Final = Silent()
 Answer = Roles | None | Silent
-"""What a store says of the roles; `None`: it has no record of them."""
+"""A store's answer when asked for the roles; `None` if it has no record of them."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`max_attempts`: after so many failovers in a row that could not be written, operations don't try any more, and each
-    health check tries once. `delay`: for how long the primary has to answer before it serves again. `strict`: the secondary has
-    to confirm that the primary serves."""
+    """Failover settings.
+
+    After `max_attempts` consecutive failovers that could not be written, operations stop trying,
+    and each health check tries once. The primary must respond for `delay` seconds before it serves
+    again. With `strict`, the secondary must confirm that the primary serves.
+    """
 
     interval: float
     strict: bool = False
@@ -74,13 +84,16 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def settle(self) -> float:
-        # Clocks don't all run at the same rate.
+        # Longer than `interval`, because clocks run at slightly different rates.
         return self.interval * 1.1
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What one process knows. Times are its monotonic clock's: when it last asked, when it first asked (`began`), and when it
-    last asked and the secondary answered (`confirmed`)."""
+    """What one process knows. Times are from its monotonic clock.
+
+    `asked` is the time of the last question, `began` of the first one, `confirmed` of the last one
+    that the secondary answered. Nothing may be acknowledged before `usable`.
+    """
 
     roles: Roles | None = None
     asked: float | None = None
@@ -96,11 +109,11 @@ class State(Struct, frozen=True, kw_only=True):
     failed_over_at: float | None = None
 
 
-# What can happen.
+# Events
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """Both stores were asked for the roles, beginning at `asked`."""
+    """Both stores were asked for the roles, starting at `asked`."""
 
     primary: Answer
     secondary: Answer
@@ -108,14 +121,14 @@ class Heard(Struct, frozen=True, kw_only=True):
 
 
 class Lost(Struct, frozen=True):
-    """An operation failed because the store could not be reached, and so did another try. An error of any other kind (an
-    unknown thread, a refused commit) is none of this module's business."""
+    """An operation and a ping failed because the store could not be reached. Other errors, such as
+    a refused commit, are not events."""
 
     side: Side
 
 
 class Changed(Struct, frozen=True):
-    """The roles were written to that store."""
+    """The roles were written to the store."""
 
     side: Side
     roles: Roles
@@ -132,7 +145,7 @@ class Beaten(Struct, frozen=True):
 
 
 class Backlog(Struct, frozen=True):
-    """So many entries wait in the secondary to be taken to the primary."""
+    """The secondary's journal has `count` entries for the primary."""
 
     count: int
 
@@ -140,47 +153,47 @@ class Backlog(Struct, frozen=True):
 Event = Heard | Lost | Changed | Missed | Beaten | Backlog
 
 
-# What to do.
+# Decisions
 
 
 class Use(Struct, frozen=True):
-    """Work with this store."""
+    """Use this store."""
 
     side: Side
     term: int
 
 
 class Wait(Struct, frozen=True):
-    """Nothing may be acknowledged yet."""
+    """Wait: nothing may be acknowledged yet."""
 
     seconds: float
 
 
 class Ask(Struct, frozen=True):
-    """Ask both stores for the roles, then see."""
+    """Ask both stores for the roles, then decide again."""
 
 
 class Change(Struct, frozen=True):
-    """Write the roles to that store, if nobody has changed them meanwhile."""
+    """Write the roles to the store, unless another process has changed them."""
 
     side: Side
     roles: Roles
 
 
 class Finish(Struct, frozen=True):
-    """Take the rest of the entries to the primary, then write the roles there: it serves."""
+    """Ship the remaining entries to the primary, then write the roles there, so that it serves."""
 
     roles: Roles
 
 
 class Fail(Struct, frozen=True):
-    """Nothing can be done: tell the caller."""
+    """Raise an error to the caller."""
 
     reason: str
 
 
 class Rest(Struct, frozen=True):
-    """Nothing is to be done."""
+    """Do nothing."""
 
 
 Step = Use | Wait | Ask | Change | Fail
@@ -188,7 +201,7 @@ Duty = Ask | Change | Finish | Rest
 
 
 def after(state: State, event: Event, now: float, settings: Settings) -> State:
-    """What is known once `event` has happened."""
+    """Return the state after `event`."""
     match event:
         case Heard():
             return _heard(state, event, now, settings)
@@ -226,7 +239,8 @@ def _heard(state: State, heard: Heard, now: float, settings: Settings) -> State:
         primary_since=since,
     )
     if best is not None and (known is None or best.follows(known)):
-        # Others may still act by the term before, if there was one. No clock but this process's own tells for how long.
+        # Other processes may still use the previous term, if there was one, and only this process's
+        # own clock can measure for how long.
         settled = best.term == 1 or best.settled
         same_term = known is not None and known.term == best.term
         state = _adopt(state, best, now if settled or same_term else now + settings.settle, now)
@@ -256,38 +270,40 @@ def _since(state: State, now: float) -> float:
 
 
 def next_step(state: State, now: float, settings: Settings) -> Step:
-    """What an operation that waits has to do."""
+    """Decide what a waiting operation does next."""
     if not is_fresh(state, now, settings):
         return Ask()
     primary, secondary = (not isinstance(answer, Silent) for answer in (state.primary, state.secondary))
     roles = state.roles
     if roles is None:
         if not primary:
-            return Fail("the primary does not answer, and the stores have not been used together yet")
+            return Fail("the primary does not answer, and these stores have never been used together")
         return Change("primary", Roles(term=1, active="primary"))
     if roles.closing:
         if not secondary:
-            return Fail("the secondary does not answer; the primary has not caught up with it")
+            return Fail("the secondary does not answer, and the primary has not caught up with it")
         return Wait(settings.interval / 10) if primary else _take_over(roles)
     if roles.active == "primary" and not primary:
         if not secondary:
             return Fail("neither the primary nor the secondary answers")
         if not isinstance(state.secondary, Roles):
-            return Fail("the primary does not answer, and the secondary has never been told that it may take over")
+            return Fail(
+                "the primary does not answer, and the secondary has no record of the roles, so it can't take over"
+            )
         if not settings.auto_failover:
             return Fail("the primary does not answer, and auto_failover is off")
         if state.attempts >= settings.max_attempts:
-            return Fail(f"the primary does not answer, and {state.attempts} attempts to fail over did not succeed")
+            return Fail(f"the primary does not answer, and {state.attempts} attempts to fail over have failed")
         return _take_over(roles)
     if roles.active == "secondary" and not secondary:
-        return Fail("the secondary serves and does not answer; the primary has not caught up with it")
+        return Fail("the secondary serves but does not answer, and the primary has not caught up with it")
     if roles.active == "primary" and not is_confirmed(state, now, settings):
         if settings.strict:
-            return Fail("the secondary does not answer, and only it can tell whether it has taken over (sync mode)")
+            return Fail("the secondary does not answer, and sync mode needs its confirmation that the primary serves")
         if state.confirmed is None and state.began is not None and now < state.began + settings.settle:
             return Wait(state.began + settings.settle - now)
     if roles.active == "primary" and state.secondary is None:
-        # From the first commit on that is acknowledged, the secondary may take over.
+        # The secondary must be able to take over from the first acknowledged commit on.
         return Change("secondary", roles)
     if now < state.usable:
         return Wait(state.usable - now)
@@ -295,7 +311,7 @@ def next_step(state: State, now: float, settings: Settings) -> Step:
 
 
 def next_duty(state: State, now: float, settings: Settings) -> Duty:
-    """What the health check has to do, after it has asked."""
+    """Decide what the health check does next, after it has asked both stores."""
     step = next_step(state, now, settings)
     if isinstance(step, Ask | Change):
         return step
@@ -304,7 +320,7 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
         return Rest()
     if isinstance(state.primary, Silent):
         if roles.active == "primary" and settings.auto_failover and isinstance(state.secondary, Roles):
-            # Operations have given up; something may have changed since.
+            # Operations have given up, but the secondary may accept the change by now.
             return _take_over(roles)
         return Rest()
     if roles.closing:
@@ -321,23 +337,23 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
 
 
 def is_fresh(state: State, now: float, settings: Settings) -> bool:
-    """Whether what was read of the roles may still be acted on."""
+    """Whether the last answers may still be used."""
     return state.asked is not None and now < state.asked + settings.interval
 
 
 def is_confirmed(state: State, now: float, settings: Settings) -> bool:
-    """Whether the secondary has told who serves, and that may still be acted on."""
+    """Whether the secondary's last answer may still be used."""
     return state.confirmed is not None and now < state.confirmed + settings.interval
 
 
 def holds(state: State, use: Use, now: float, settings: Settings) -> bool | None:
-    """Whether the roles by which an operation was done have held until now; `None` if the stores have to be asked."""
+    """Whether the roles that an operation used still hold; `None` if the stores must be asked."""
     roles = state.roles
     if roles is None or roles.term != use.term:
         return False
     if isinstance(known_answer(state, use.side), Silent):
         return None
-    # What the secondary serves, it has to confirm as well.
+    # The secondary itself must confirm that it serves.
     fresh = is_confirmed if settings.strict or use.side == "secondary" else is_fresh
     return True if fresh(state, now, settings) else None
 
@@ -358,5 +374,5 @@ def _serving(roles: Roles | None) -> Side:
 
 
 def known_answer(state: State, side: Side) -> Answer:
-    """What that store said when it was last asked."""
+    """Return the store's last answer."""
     return state.primary if side == "primary" else state.secondary

@@ -1,4 +1,4 @@
-"""Threads in one SQLite file: durable, shared by processes, with group commit."""
+"""The SQLite storage: durable threads in one file that processes share, with group commit."""
 
 from clew.storage.sqlite.connections import Synchronous
 from clew.storage.sqlite.storage import SQLiteStorage

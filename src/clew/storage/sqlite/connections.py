@@ -1,4 +1,4 @@
-"""Opening connections, lending them to readers, and turning the driver's errors into Clew's."""
+"""Connections to the file: opening them, preparing the file, and lending connections to readers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
-from clew.errors import (
-    ClewError,
-    CorruptRecordError,
-    SchemaVersionError,
-    StorageError,
-    TransientStorageError,
-)
+from clew.answers import Answer
+from clew.errors import StorageError
 from clew.storage.sqlite import schema
-from clew.storage.sqlite.thread_index import catch_up
+from clew.storage.sqlite.failures import FAILURES, error_code, is_undecodable, storage_error
 
 if (3, 12) <= sys.version_info < (3, 12, 4):
-    # These take `?1` for a named parameter and warn when it is given by position; the versions after them don't.
+    # These versions mistake `?1` for a named parameter, and warn if it is bound by position.
     warnings.filterwarnings("ignore", "Binding .* is a named parameter", DeprecationWarning, r"clew\.storage\.sqlite")
 
 Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
@@ -35,74 +30,23 @@ Question = TypeVar("Question")
 IDLE_READERS = 8
 _OLDEST = (3, 37, 0)
 _PAGE_SIZE = 2048
-"""Half of SQLite's own choice: an empty store and the ends of many small tables take half the space, and nothing is slower."""
+"""Half of SQLite's default: an empty store takes half the space (docs/decisions/0006)."""
 _WAL_BYTES_KEPT = 64 << 20
 
-_ADVICE: dict[int, tuple[type[ClewError], str]] = {
-    sqlite3.SQLITE_BUSY: (
-        TransientStorageError,
-        "is in use by another process for longer than `busy_timeout`; try again",
-    ),
-    sqlite3.SQLITE_LOCKED: (TransientStorageError, "is in use by another connection; try again"),
-    sqlite3.SQLITE_FULL: (StorageError, "can't grow: the disk or its quota is full; free some space"),
-    sqlite3.SQLITE_READONLY: (
-        StorageError,
-        "can't be written: make the file and its directory writable for this process",
-    ),
-    sqlite3.SQLITE_PERM: (StorageError, "may not be accessed: check the permissions of the file and its directory"),
-    sqlite3.SQLITE_CANTOPEN: (
-        StorageError,
-        "can't be opened: create its directory and make both writable for this process",
-    ),
-    sqlite3.SQLITE_IOERR: (
-        StorageError,
-        "met a disk error: check the disk and the system's log; nothing was acknowledged",
-    ),
-    sqlite3.SQLITE_NOMEM: (StorageError, "ran out of memory"),
-    sqlite3.SQLITE_TOOBIG: (StorageError, "can't hold a value of that size; split it, or store a reference"),
-    sqlite3.SQLITE_CORRUPT: (
-        CorruptRecordError,
-        "is damaged: save a copy, then recover it with `sqlite3 FILE .recover`",
-    ),
-    sqlite3.SQLITE_NOTADB: (SchemaVersionError, "is not a database; give Clew a file of its own"),
-}
 
-WHOLE = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_NOTADB,
-    }
-)
-"""Failures of the file as a whole: no commit is to blame."""
-
-
-def error_code(error: BaseException) -> int | None:
-    """SQLite's primary code for `error`, if it has one."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else int(code) & 0xFF
-
-
-def storage_error(error: BaseException, path: str) -> ClewError:
-    """The error of Clew's that tells what `error` means and what to do; `error` becomes its cause."""
-    if isinstance(error, ClewError):
-        return error
-    kind, advice = _ADVICE.get(error_code(error) or -1, (StorageError, "failed"))
-    mapped = kind(f"{path} {advice} ({type(error).__name__}: {error})", path=path)
-    mapped.__cause__ = error
-    return mapped
+def _text(stored: bytes) -> str | bytes:
+    """The stored text, or the bytes of damaged text."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 def begin_writing(connection: sqlite3.Connection, busy_timeout: float) -> None:
-    """Begin a transaction as the only writer of the file, waiting for other processes up to `busy_timeout` seconds.
+    """Start a transaction as the only writer, waiting up to `busy_timeout` seconds for others.
 
-    SQLite's own way of waiting looks every tenth of a second, when a process that writes all the time is hardly ever found
-    idle: `connection` is one that does not wait.
+    `connection` must have no busy timeout of its own: SQLite retries only every tenth of a second, and
+    would hardly ever find a busy writer idle.
     """
     deadline = None
     while True:
@@ -118,24 +62,58 @@ def begin_writing(connection: sqlite3.Connection, busy_timeout: float) -> None:
             return
 
 
+def wait_until_released(lock: threading.Lock, deadline: float) -> bool:
+    """Wait until nobody holds `lock`, or until `deadline` (monotonic). Returns whether it was released.
+
+    Does not take the lock: interrupted in `lock.acquire(timeout=…)`, a caller could keep it.
+    """
+    while lock.locked():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+class _Reader:
+    """A connection for the lock's holder. After an interrupted read it is not `intact`."""
+
+    __slots__ = ("connection", "intact", "lock", "retired")
+
+    def __init__(self, connection: sqlite3.Connection | None = None) -> None:
+        self.connection = connection
+        self.lock = threading.Lock()
+        self.intact = connection is not None
+        self.retired = False
+
+    def close(self) -> None:
+        """Close the connection. Called with the lock held. Idempotent."""
+        self.intact = False
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
 class Connections:
-    """The connections to one file. Readers each get one of their own and never wait for the writer."""
+    """The connections to one file. Each reader gets its own, and never waits for the writer.
+
+    A reader may be interrupted (Ctrl-C) at any line. So each connection has a lock, held in a `with`
+    statement.
+    """
 
     def __init__(self, path: str, *, synchronous: Synchronous, busy_timeout: float) -> None:
         self.path = path
         self._synchronous = synchronous
         self.busy_timeout = busy_timeout
-        self._lent = 0
-        self._paused = False
         self._closed = False
-        self._idle: list[sqlite3.Connection] = []
-        self._changed = threading.Condition()
+        self._readers: list[_Reader] = []
         self._preparing = threading.Lock()
-        self._prepared = threading.Event()
+        self._prepared = False
+        self._forks: dict[int, Answer[None]] = {}
+        """Running forks (`os.fork`), by OS thread. The answer is given when the fork is done."""
         self._identity: tuple[int, int] | None = None
 
     def open(self, *, busy_timeout: float | None = None) -> sqlite3.Connection:
-        """A new connection that may write, usable from any thread (by one at a time)."""
+        """Open a connection that may write. Any OS thread may use it, one at a time."""
         directory = Path(self.path).parent
         if not directory.is_dir():
             raise StorageError(f"{directory} is not a directory: create it, then try again", path=self.path)
@@ -148,7 +126,7 @@ class Connections:
             cached_statements=256,
         )
         try:
-            # The writer leaves moving the log into the file to a thread of its own (see `upkeep`).
+            # A thread of its own does WAL checkpoints (`wal_checkpoints.py`).
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
@@ -158,22 +136,21 @@ class Connections:
         return connection
 
     def _create(self) -> None:
-        """Create the file if it is not there, for this user only: conversations are nobody else's business. Once it was there,
-        it is not created again."""
+        """Create the file, readable by this user only, unless it exists or has existed."""
         if self._identity is not None:
             return self.check_there()
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
-            # It is there, or SQLite says what is wrong with it.
+            # It exists, or SQLite will say what is wrong.
             return None
 
     def check_there(self) -> None:
-        """Raise StorageError if the file was deleted or replaced: what is written to the open one is lost."""
+        """Raise StorageError if the file was deleted or replaced: writes would be lost."""
         if self._identity is not None and self._identity_now() != self._identity:
             raise StorageError(
-                f"{self.path} was deleted or replaced while it was open, and what was saved to it since is lost: "
-                "put it back or take care of it, then connect again",
+                f"{self.path} was deleted or replaced while it was open, and everything saved since then is lost: "
+                "restore it or remove it, then connect again",
                 path=self.path,
             )
 
@@ -185,11 +162,11 @@ class Connections:
         return found.st_dev, found.st_ino
 
     def prepare(self) -> None:
-        """Create, check or migrate the file, once. Safe in many threads and processes."""
-        if self._prepared.is_set():
+        """Create, check or migrate the file, once. Safe in concurrent threads and processes."""
+        if self._prepared:
             return
         with self._preparing:
-            if self._prepared.is_set():
+            if self._prepared:
                 return
             try:
                 connection = self.open()
@@ -199,14 +176,12 @@ class Connections:
                 except BaseException:
                     connection.close()
                     raise
-            except sqlite3.Error as error:
+            except FAILURES as error:
                 raise storage_error(error, self.path) from error
+            # It has read the schema already, so the first reader gets it.
+            self._readers.append(_Reader(connection))
             self._identity = self._identity_now()
-            self._prepared.set()
-            # It has read the schema already: the first reader gets it.
-            with self._changed:
-                self._lent += 1
-            self._give_back(connection, broken=False)
+            self._prepared = True
 
     def _make_ready(self, connection: sqlite3.Connection) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -216,16 +191,16 @@ class Connections:
             )
             raise StorageError(message, found=sqlite3.sqlite_version, needed=needed)
         if schema.check(connection, self.path) == 0:
-            # Only an empty file takes this. It costs 2% of what is written, and lets `reclaim` shrink the file bit by bit.
+            # Only an empty file takes this. It costs 2% of the writes, and lets `reclaim`
+            # shrink the file step by step.
             connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._use_wal(connection)
         if schema.check(connection, self.path) < schema.VERSION:
             schema.migrate(connection, self.path)
-            catch_up(connection)
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
-        # Switching needs the file alone and gives up at once, whatever the busy timeout.
+        # Switching needs exclusive access, for which SQLite does not wait.
         deadline = time.monotonic() + self.busy_timeout
         while True:
             try:
@@ -242,75 +217,117 @@ class Connections:
             return
 
     def read(self, work: Callable[[sqlite3.Connection, *Args], Result], *args: *Args) -> Result:
-        """`work(connection, *args)` over one unchanging view of the file."""
+        """Return `work(connection, *args)`, run on one snapshot. Damaged text is read as bytes."""
         self.prepare()
         self.check_there()
-        connection = self._borrow()
         try:
+            return self._read(str, work, *args)
+        except FAILURES as error:
+            if not is_undecodable(error):
+                raise storage_error(error, self.path) from error
+        # Only now, because text that Python decodes takes longer to read.
+        try:
+            return self._read(_text, work, *args)
+        except FAILURES as error:
+            raise storage_error(error, self.path) from error
+
+    def _read(
+        self,
+        text_factory: Callable[[bytes], str | bytes],
+        work: Callable[[sqlite3.Connection, *Args], Result],
+        *args: *Args,
+    ) -> Result:
+        while True:
+            reader = self._idle_reader()
+            with reader.lock:
+                if self._closed:
+                    raise StorageError(f"{self.path} was closed", path=self.path)
+                if not self.forking and not reader.retired:
+                    return self._read_with(reader, text_factory, work, *args)
+            self.wait_for_fork()
+
+    def _idle_reader(self) -> _Reader:
+        for reader in self._readers:
+            if not reader.lock.locked():
+                return reader
+        reader = _Reader()
+        self._readers.append(reader)
+        return reader
+
+    def _read_with(
+        self,
+        reader: _Reader,
+        text_factory: Callable[[bytes], str | bytes],
+        work: Callable[[sqlite3.Connection, *Args], Result],
+        *args: *Args,
+    ) -> Result:
+        try:
+            connection = reader.connection
+            if connection is None or not reader.intact:
+                connection = self._reopened(reader)
+            reader.intact = False
+            connection.text_factory = text_factory
             connection.execute("BEGIN")
             result = work(connection, *args)
             connection.execute("COMMIT")
-        except BaseException as error:
-            self._give_back(connection, broken=True)
-            if isinstance(error, sqlite3.Error):
-                raise storage_error(error, self.path) from error
+            reader.intact = True
+        except BaseException:
+            reader.close()
             raise
-        self._give_back(connection, broken=False)
+        if len(self._readers) > IDLE_READERS:
+            self._retire(reader)
         return result
+
+    def _reopened(self, reader: _Reader) -> sqlite3.Connection:
+        reader.close()
+        connection = reader.connection = self.open()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _retire(self, reader: _Reader) -> None:
+        """Close a surplus connection, if enough others are idle. Called with its lock held."""
+        if sum(not each.lock.locked() for each in self._readers) >= IDLE_READERS:
+            reader.retired = True
+            self._readers.remove(reader)
+            reader.close()
 
     def read_all(
         self, work: Callable[[sqlite3.Connection, Question], Result], questions: Sequence[Question]
     ) -> list[Result]:
-        """`work(connection, question)` for each of them, over one unchanging view of the file."""
+        """Return `work(connection, question)` for each question, all on one snapshot."""
         return self.read(lambda connection: [work(connection, question) for question in questions])
 
-    def _borrow(self) -> sqlite3.Connection:
-        with self._changed:
-            while self._paused:
-                if self._closed:
-                    raise StorageError(f"{self.path} was closed", path=self.path)
-                self._changed.wait()
-            self._lent += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            connection = self.open()
-            connection.execute("PRAGMA query_only = ON")
-        except BaseException as error:
-            self._give_back(None, broken=True)
-            if isinstance(error, sqlite3.Error):
-                raise storage_error(error, self.path) from error
-            raise
-        return connection
+    # SQLite's locks don't survive a fork, so no connection may be open across one.
 
-    def _give_back(self, connection: sqlite3.Connection | None, *, broken: bool) -> None:
-        if connection is not None:
-            with self._changed:
-                if not broken and len(self._idle) < IDLE_READERS and not self._paused:
-                    self._idle.append(connection)
-                    self._lent -= 1
-                    return
-            # Before it counts as returned: whoever waits for that forks next, and none may be open then.
-            connection.close()
-        with self._changed:
-            self._lent -= 1
-            self._changed.notify_all()
+    @property
+    def forking(self) -> bool:
+        """Whether this process is forking. Callers then release their locks and wait."""
+        return bool(self._forks)
 
-    def pause(self, *, timeout: float) -> None:
-        """Let readers finish, keep new ones waiting, and close all idle connections."""
-        with self._changed:
-            self._paused = True
-            self._changed.wait_for(lambda: self._lent == 0, timeout)
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+    def wait_for_fork(self) -> None:
+        """Wait until the running forks are done."""
+        for forked in list(self._forks.values()):
+            forked.wait()
+
+    def begin_fork(self) -> None:
+        """Keep readers and writers from starting, until `end_fork` in the same OS thread."""
+        self._forks[threading.get_ident()] = Answer()
+
+    def end_fork(self) -> None:
+        """Let readers and writers go on. Does nothing if this thread is not forking."""
+        forked = self._forks.pop(threading.get_ident(), None)
+        if forked is not None:
+            forked.give(None)
+
+    def rest(self, deadline: float) -> None:
+        """Wait for readers until `deadline`, then close connections. Keep new readers out."""
+        wait_until_released(self._preparing, deadline)
+        for reader in list(self._readers):
+            if wait_until_released(reader.lock, deadline):
+                with reader.lock:
+                    reader.close()
 
     def close(self) -> None:
-        """Let readers finish and close everything. Who wants to read afterwards gets a StorageError."""
+        """Wait for readers, then close. Later reads raise StorageError. Idempotent."""
         self._closed = True
-        self.pause(timeout=self.busy_timeout)
-
-    def resume(self) -> None:
-        with self._changed:
-            self._paused = False
-            self._changed.notify_all()
+        self.rest(time.monotonic() + self.busy_timeout)

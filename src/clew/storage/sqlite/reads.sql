@@ -1,15 +1,12 @@
--- Every query of the readers; each finds its rows by an index, in the order that it gives them in.
+-- All queries. Each finds its rows through an index, in the order of its result.
 
 -- name: thread
 SELECT thread_no, log_no, incarnation, epoch, next_value, indexed_messages, sequence FROM threads
 WHERE thread_id = ?1 AND (?2 OR user_id IS NULL OR user_id = ?3)
 
 -- name: main_checkpoints
-SELECT {columns} FROM recent_checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
-WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
-UNION ALL
-SELECT {columns} FROM checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
-WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+SELECT {columns} FROM checkpoints AS place INDEXED BY checkpoints_main
+WHERE place.thread_no = :thread AND namespace = '' AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
 ORDER BY 1 DESC LIMIT :limit
 
 -- name: other_checkpoints
@@ -19,11 +16,8 @@ WHERE place.thread_no = :thread AND namespace = :namespace AND namespace <> '' A
 ORDER BY place.sequence DESC LIMIT :limit
 
 -- name: all_checkpoints
-SELECT {columns} FROM recent_checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
-WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
-UNION ALL
-SELECT {columns} FROM checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
-WHERE place.thread_no = :thread AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
+SELECT {columns} FROM checkpoints AS place INDEXED BY checkpoints_main
+WHERE place.thread_no = :thread AND namespace = '' AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
 UNION ALL
 SELECT {columns} FROM checkpoints AS place INDEXED BY checkpoints_other
 WHERE place.thread_no = :thread AND place.namespace <> '' AND place.sequence < :before AND (:run IS NULL OR run_id = :run)
@@ -43,24 +37,16 @@ WHERE checkpoint_id = :id AND thread_no = :thread AND (:namespace IS NULL OR nam
 SELECT parent_log_no, parent_end FROM logs WHERE log_no = ?
 
 -- name: value_rows
-SELECT place.first, count, digests, data FROM recent_value_places AS place CROSS JOIN value_rows USING (row_no)
-WHERE place.log_no = ?1 AND place.first < ?3
-  AND place.first >= coalesce((SELECT max(first) FROM recent_value_places WHERE log_no = ?1 AND first <= ?2), ?2)
-UNION ALL
-SELECT place.first, count, digests, data FROM value_places AS place CROSS JOIN value_rows USING (row_no)
-WHERE place.log_no = ?1 AND place.first < ?3
-  AND place.first >= coalesce((SELECT max(first) FROM value_places WHERE log_no = ?1 AND first <= ?2), ?2)
-ORDER BY 1
+SELECT first, count, digests, data FROM value_rows
+WHERE log_no = ?1 AND first < ?3
+  AND first >= coalesce((SELECT max(first) FROM value_rows WHERE log_no = ?1 AND first <= ?2), ?2)
+ORDER BY first
 
 -- name: value_digests
-SELECT place.first, count, digests, x'' FROM recent_value_places AS place CROSS JOIN value_rows USING (row_no)
-WHERE place.log_no = ?1 AND place.first < ?3
-  AND place.first >= coalesce((SELECT max(first) FROM recent_value_places WHERE log_no = ?1 AND first <= ?2), ?2)
-UNION ALL
-SELECT place.first, count, digests, x'' FROM value_places AS place CROSS JOIN value_rows USING (row_no)
-WHERE place.log_no = ?1 AND place.first < ?3
-  AND place.first >= coalesce((SELECT max(first) FROM value_places WHERE log_no = ?1 AND first <= ?2), ?2)
-ORDER BY 1
+SELECT first, count, digests, x'' FROM value_rows
+WHERE log_no = ?1 AND first < ?3
+  AND first >= coalesce((SELECT max(first) FROM value_rows WHERE log_no = ?1 AND first <= ?2), ?2)
+ORDER BY first
 
 -- name: attachments_of_one
 SELECT namespace, checkpoint_id, key, data FROM attachments
@@ -134,13 +120,13 @@ LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
 
 -- name: totals_by_thread
 SELECT thread_id, message_count, checkpoint_count, size,
-       (SELECT coalesce(sum(tool_calls), 0) FROM messages
+       (SELECT CAST(total(tool_calls) AS INTEGER) FROM messages
         WHERE message_no BETWEEN threads.thread_no << 32 AND threads.thread_no << 32 | 0xFFFFFFFF)
 FROM threads WHERE :any OR user_id IS :user ORDER BY updated_at DESC, thread_no DESC
 
 -- name: messages_by_day
 SELECT (created_at - (created_at % 86400000000 + 86400000000) % 86400000000) / 86400000000 AS day,
-       count(*), sum(tool_calls), sum(length(text) + length(data))
+       count(*), CAST(total(tool_calls) AS INTEGER), sum(length(text) + length(data))
 FROM messages WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE user_id IS :user) GROUP BY day
 
 -- name: checkpoints_by_day
@@ -161,14 +147,15 @@ ORDER BY position LIMIT :limit
 -- name: journal_count
 SELECT count(*) FROM journal
 
+-- name: own
+SELECT data FROM own WHERE name = ?
+
 -- name: receipts
 SELECT commit_id, place FROM receipts JOIN threads USING (thread_no) WHERE thread_id = :thread
 UNION
-SELECT commit_id, sequence << 10 | 1023 FROM checkpoints WHERE commit_id IS NOT NULL AND checkpoint_no IN (
-    SELECT checkpoint_no FROM recent_checkpoint_places AS place JOIN threads USING (thread_no)
-    WHERE thread_id = :thread AND place.sequence > threads.sequence - :kept
-    UNION ALL SELECT checkpoint_no FROM checkpoint_places AS place JOIN threads USING (thread_no)
-    WHERE thread_id = :thread AND place.sequence > threads.sequence - :kept
-    UNION ALL SELECT checkpoint_no FROM checkpoints AS place JOIN threads USING (thread_no)
-    WHERE thread_id = :thread AND namespace <> '' AND place.sequence > threads.sequence - :kept)
+SELECT commit_id, checkpoints.sequence << 10 | 1023 FROM threads JOIN checkpoints USING (thread_no)
+WHERE thread_id = :thread AND namespace = '' AND commit_id IS NOT NULL AND checkpoints.sequence > threads.sequence - :kept
+UNION
+SELECT commit_id, checkpoints.sequence << 10 | 1023 FROM threads JOIN checkpoints USING (thread_no)
+WHERE thread_id = :thread AND namespace <> '' AND commit_id IS NOT NULL AND checkpoints.sequence > threads.sequence - :kept
 ORDER BY 2 DESC LIMIT :limit

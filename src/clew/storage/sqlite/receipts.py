@@ -1,9 +1,9 @@
-"""Receipts: the commits that a thread has applied, as many of the last ones as the protocol promises.
+"""Receipts: the ids of a thread's last commits, as many as the protocol promises.
 
-A checkpoint that a commit added is that commit's receipt while it is there, so a usual commit writes no other. The
-table `receipts` has those that no checkpoint carries: of commits without a new checkpoint, of those whose checkpoint is
-gone, and those that came from another store. The writer counts a thread's rows and prunes whenever there are too many, so
-their number is bounded whatever the order of the commits.
+A checkpoint is the receipt of the commit that added it, so most commits write no other. The table
+`receipts` has the rest: commits without a new checkpoint, commits whose checkpoint was removed, and
+receipts from another store. The writer counts a thread's rows and prunes when there are too many, so
+their number is bounded.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ _WRITES, _READS = named("writes.sql"), named("reads.sql")
 
 
 def add_receipts(connection: sqlite3.Connection, thread: Thread, commit: Commit, *, replaced: bool) -> None:
-    """Remember `commit`, just applied, and the receipts that it brings, then prune. `replaced`: its checkpoint was there."""
+    """Add receipts of `commit`, just applied, and those that it brings, then prune.
+
+    `replaced` says that the commit's checkpoint replaced an existing one.
+    """
     own = place_of(thread.sequence)
-    # The oldest comes first, and what a thread keeps of them has room before the commit's own.
+    # Oldest first. As many as a thread keeps fit in front of the commit's own place.
     brought = commit.receipts[-RECEIPTS_KEPT - RECEIPTS_PRUNED :]
     for place, commit_id in enumerate(brought, own - len(brought)):
         _add(connection, thread, commit_id, place)
@@ -34,13 +37,13 @@ def add_receipts(connection: sqlite3.Connection, thread: Thread, commit: Commit,
 
 
 def keep_receipt(connection: sqlite3.Connection, thread: Thread, commit_id: str, sequence: int) -> None:
-    """Remember that `commit_id` was applied as commit number `sequence`, unless that was too long ago."""
+    """Add the receipt of the commit with number `sequence`, unless it is too old to be kept."""
     if sequence > thread.sequence - RECEIPTS_KEPT:
         _add(connection, thread, commit_id, place_of(sequence))
 
 
 def place_of(sequence: int) -> int:
-    """The place of a commit's own receipt in the order of all; those that it brings come right before it."""
+    """The place of a commit's own receipt. Receipts that it brings come right before it."""
     return sequence << 10 | 1023
 
 
@@ -50,13 +53,14 @@ def _add(connection: sqlite3.Connection, thread: Thread, commit_id: str, place: 
 
 
 def keep_all_receipts(connection: sqlite3.Connection, thread: Thread) -> None:
-    """The same for all commits whose checkpoint is there."""
+    """Add the receipts of all commits whose checkpoints exist, unless they are too old."""
     since = thread.sequence - RECEIPTS_KEPT
     thread.receipts += connection.execute(_WRITES["keep_receipts"], (thread.thread_no, since)).rowcount
 
 
 def read_receipts(connection: sqlite3.Connection, thread_id: str) -> tuple[str, ...]:
-    """The receipts of a thread, the oldest first, without those of commits whose checkpoint has their own id."""
+    """A thread's receipts, oldest first, without commits whose checkpoint has their id."""
     asked = {"thread": thread_id, "kept": RECEIPTS_KEPT, "limit": RECEIPTS_KEPT + RECEIPTS_PRUNED}
-    newest_first = dict.fromkeys(commit_id for commit_id, _ in connection.execute(_READS["receipts"], asked))
+    found = connection.execute(_READS["receipts"], asked)
+    newest_first = dict.fromkeys(commit_id for commit_id, _ in found if type(commit_id) is str)
     return tuple(reversed(newest_first))

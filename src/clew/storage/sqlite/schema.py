@@ -1,4 +1,4 @@
-"""Making a file ready: created, checked to be Clew's, or migrated to this version."""
+"""The file's schema: created, checked, and migrated to this version."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from importlib.resources import files
 
 from clew.errors import SchemaVersionError
 
-APPLICATION_ID = 0x434C4557
-"""`CLEW` in the file's header, so that `file` and this code know whose it is."""
+APPLICATION_ID = 0x436C6577
+"""`Clew` in the file's header, so that `file` and this code recognise it."""
+_UNRELEASED_ID = 0x434C4557
+"""`CLEW`: the files of development versions, before the first release."""
 
-MIGRATIONS = ("schema.sql", "journal.sql", "threads.sql", "receipts.sql")
-"""Script n takes a file from version n to n + 1; a fresh file runs them all, so they are the schema."""
+MIGRATIONS = ("schema.sql",)
+"""Script n takes a file from version n to n + 1. A fresh file runs all of them."""
 
 VERSION = len(MIGRATIONS)
 
-_WHOSE = """
+_HEADER = """
     SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
     FROM pragma_application_id, pragma_user_version
 """
-# One statement, so one view of the file: another process may be creating it at this moment.
+# One statement, and so one snapshot: another process may be creating the file at the same time.
 
 
 @cache
 def script(name: str) -> str:
-    """The text of one of the SQL files beside this module."""
+    """The text of one of this package's SQL files."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -40,8 +42,12 @@ def named(name: str) -> dict[str, str]:
 
 
 def check(connection: sqlite3.Connection, path: str) -> int:
-    """The file's version, 0 if it is empty. Raises SchemaVersionError if it isn't Clew's, or is newer than this code."""
-    application_id, version, tables = connection.execute(_WHOSE).fetchone()
+    """Return the file's version, 0 if it is empty.
+
+    Raises SchemaVersionError if the file isn't Clew's, is newer than this code, or was written by a
+    development version.
+    """
+    application_id, version, tables = connection.execute(_HEADER).fetchone()
     if application_id == APPLICATION_ID:
         if version > VERSION:
             message = (
@@ -50,6 +56,12 @@ def check(connection: sqlite3.Connection, path: str) -> int:
             )
             raise SchemaVersionError(message, path=path, found=version, known=VERSION)
         return int(version)
+    if application_id == _UNRELEASED_ID:
+        message = (
+            f"{path} was written by a development version of Clew (layout {version}), which this version can't read: "
+            f"open a new file; to keep the threads, copy them with the version that wrote them"
+        )
+        raise SchemaVersionError(message, path=path, found=version, known=VERSION)
     if application_id or version or tables:
         message = f"{path} is an SQLite database, but not one of Clew's; give Clew a file of its own"
         raise SchemaVersionError(message, path=path, found=application_id, known=APPLICATION_ID)
@@ -57,7 +69,7 @@ def check(connection: sqlite3.Connection, path: str) -> int:
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Bring the file to `VERSION` in one transaction. Whoever comes second finds it done."""
+    """Bring the file to `VERSION` in one transaction. A concurrent second caller finds it done."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for name in MIGRATIONS[check(connection, path) :]:

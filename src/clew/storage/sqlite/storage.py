@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -30,62 +30,75 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.os_threads import Hands
+from clew.storage.batching import ReadBatcher
+from clew.storage.execution import may_block, offload
 from clew.storage.loops import forget_closed
-from clew.storage.offload import may_block, offload
-from clew.storage.protocol import Capabilities
-from clew.storage.sqlite import journaling, reading
-from clew.storage.sqlite.connections import Connections, Synchronous, storage_error
-from clew.storage.sqlite.damage import breaks_index
-from clew.storage.sqlite.indexing import begin_tidying, go_on_tidying, indexes
-from clew.storage.sqlite.leasing import LeaseRequest
-from clew.storage.sqlite.thread_index import settle
+from clew.storage.protocol import Capabilities, Own
+from clew.storage.sqlite import queries
+from clew.storage.sqlite.connections import Connections, Synchronous
+from clew.storage.sqlite.failures import storage_error
+from clew.storage.sqlite.fts5 import begin_merge, continue_merge, existing_indexes, is_index_damaged
+from clew.storage.sqlite.requests import LeaseRequest, OwnRequest, TrimRequest
+from clew.storage.sqlite.thread_index import index_some
 from clew.storage.sqlite.writer import Job, Writer
-from clew.storage.together import Together
 
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
 
-_Loads = Together[CheckpointQuery, CheckpointPage]
+_Loads = ReadBatcher[CheckpointQuery, CheckpointPage]
 _READERS = 4
 _LOADS_AT_ONCE, _LOADS_TOGETHER = 2, 32
-"""Two, so that a large state holds nobody up: more threads only take the interpreter from each other."""
+"""Two calls, so that a large state delays nobody. More would compete for the GIL."""
 _PAGES_RECLAIMED_AT_ONCE = 2_000
 _FORK_PATIENCE = 10.0
 
 
 class _Opened:
-    """What a storage holds while it is open, in one process."""
+    """The resources of an open storage in one process."""
 
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
         self.writer = Writer(connections)
-        self.executor = ThreadPoolExecutor(_READERS, thread_name_prefix="clew-sqlite-reader")
+        self.hands = Hands(_READERS, "clew-sqlite-reader")
+        self.closed = False
         self._loads: dict[asyncio.AbstractEventLoop, _Loads] = {}
 
     def loads(self) -> _Loads:
-        """Where loads go that come from the running event loop."""
+        """The batcher for loads of the running event loop."""
         loop = asyncio.get_running_loop()
         loads = self._loads.get(loop)
         if loads is None:
             forget_closed(self._loads)
-            loads = self._loads[loop] = Together(self._load, at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER)
+            loads = self._loads[loop] = ReadBatcher(self._load, at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER)
         return loads
 
-    async def _load(self, queries: Sequence[CheckpointQuery]) -> list[CheckpointPage]:
-        return await offload(self.executor, self.connections.read_all, reading.checkpoints, queries)
+    async def _load(self, asked: Sequence[CheckpointQuery]) -> list[CheckpointPage]:
+        return await offload(self.hands, self.connections.read_all, queries.checkpoints, asked)
 
     def close(self) -> None:
-        # Readers first: SQLite empties the log when the last connection goes, if that one may write.
+        # Readers first: SQLite truncates the WAL with the last connection, if that one may write.
         self.connections.close()
         self.writer.stop()
-        self.executor.shutdown(wait=False)
+        self.closed = True
+        self.hands.close()
+
+    def begin_fork(self) -> None:
+        deadline = time.monotonic() + _FORK_PATIENCE
+        self.connections.begin_fork()
+        self.writer.rest(deadline)
+        self.connections.rest(deadline)
+
+    def end_fork(self) -> None:
+        self.connections.end_fork()
 
 
 class SQLiteStorage:
     """Threads in one SQLite file, shared by any number of OS threads, event loops and processes.
 
-    With `synchronous="FULL"` what is acknowledged survives a power cut; with `"NORMAL"` it survives the process, not
-    the machine. A file that another process writes to for longer than `busy_timeout` seconds raises TransientStorageError.
+    With `synchronous="FULL"`, acknowledged commits survive a power cut; with `"NORMAL"`, only a crash
+    of the process. If another process locks the file for longer than `busy_timeout` seconds, calls
+    raise TransientStorageError.
     """
 
     capabilities = Capabilities(name="sqlite", durable=True, suspends=False, shares_forks=True)
@@ -95,7 +108,7 @@ class SQLiteStorage:
     ) -> None:
         name = os.fspath(path)
         if name in ("", ":memory:") or name.startswith("file:"):
-            raise ConfigError(f"{name!r} is not the path of a file; for a store in memory use MemoryStorage")
+            raise ConfigError(f"{name!r} is not the path of a file; use MemoryStorage for a store in memory")
         if synchronous not in get_args(Synchronous):
             raise ConfigError(f"synchronous must be one of {', '.join(get_args(Synchronous))}, not {synchronous!r}")
         self.path = str(Path(name).absolute())
@@ -107,24 +120,24 @@ class SQLiteStorage:
 
     def _open(self) -> _Opened:
         opened = _Opened(Connections(self.path, synchronous=self._synchronous, busy_timeout=self._busy_timeout))
-        # One that is dropped without being closed gives its threads and files back.
+        # If it is garbage collected without being closed, its threads and files are closed.
         self._finalizer = weakref.finalize(self, opened.close)
         self._finalizer.atexit = False
         return opened
 
     def _in_use(self) -> _Opened:
         if self._closed:
-            raise StorageError(f"the storage of {self.path} was closed; make a new SQLiteStorage", path=self.path)
+            raise StorageError(f"the storage of {self.path} was closed; create a new SQLiteStorage", path=self.path)
         return self._opened
 
     async def _read(self, work: Callable[[sqlite3.Connection, *Args], Result], *args: *Args) -> Result:
         opened = self._in_use()
         if may_block():
             return opened.connections.read(work, *args)
-        return await offload(opened.executor, opened.connections.read, work, *args)
+        return await offload(opened.hands, opened.connections.read, work, *args)
 
     async def _write(self, job: Job) -> None:
-        """Have `job` done by the writer; raises what kept it from being done."""
+        """Have the writer do `job`. Raises the job's error."""
         writer = self._in_use().writer
         if may_block():
             writer.run(job)
@@ -135,14 +148,14 @@ class SQLiteStorage:
 
     async def setup(self) -> None:
         opened = self._in_use()
-        await offload(opened.executor, opened.connections.prepare)
+        await offload(opened.hands, opened.connections.prepare)
 
     async def close(self) -> None:
-        if self._closed:
-            return
         self._closed = True
+        # The next call finishes an interrupted one.
+        if not self._opened.closed:
+            await offload(self._opened.hands, self._opened.close)
         self._finalizer.detach()
-        await offload(self._opened.executor, self._opened.close)
 
     async def ping(self) -> None:
         await self._read(_ping)
@@ -155,22 +168,25 @@ class SQLiteStorage:
         return job.outcomes
 
     async def checkpoints(self, query: CheckpointQuery) -> CheckpointPage:
-        # A quick one may wait for its like; none waits for a long list.
+        # Loads of one checkpoint are batched. Long lists are not: they would delay the others.
         if query.limit == 1 and not may_block():
             return await self._in_use().loads().ask(query)
-        return await self._read(reading.checkpoints, query)
+        return await self._read(queries.checkpoints, query)
 
     async def values(self, query: ValueQuery) -> ValuePage:
-        return await self._read(reading.values, query)
+        return await self._read(queries.values, query)
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        return await self._read(reading.attachments, query)
+        return await self._read(queries.attachments, query)
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        return await self._read(reading.messages, query)
+        return await self._read(queries.messages, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
-        return await self._read(reading.threads, query)
+        return await self._read(queries.threads, query)
+
+    async def content(self, thread_id: str) -> Content | None:
+        return await self._read(queries.content, thread_id)
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         job = Job(call=LeaseRequest(thread_id=thread_id, user=user, holder=holder, now=now, ttl=ttl))
@@ -178,54 +194,61 @@ class SQLiteStorage:
         return cast("LeaseRecord", job.result)
 
     async def stats(self, user: User) -> StorageStats:
-        return await self._read(reading.stats, user)
+        return await self._read(queries.stats, user)
 
     async def journal(self, query: JournalQuery) -> JournalPage:
-        return await self._read(journaling.journal, query)
+        return await self._read(queries.journal, query)
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
-            await self._write(Job(call=journaling.Trimming(entries)))
+            await self._write(Job(call=TrimRequest(entries)))
+
+    async def own(self, name: Own) -> bytes | None:
+        return await self._read(queries.own, name)
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        job = Job(call=OwnRequest(name=name, data=data, instead_of=instead_of))
+        await self._write(job)
+        return cast("bool", job.result)
 
     async def reclaim(self) -> None:
         opened = self._in_use()
-        await offload(opened.executor, self._reclaim, opened)
+        await offload(opened.hands, self._reclaim, opened)
 
     def _reclaim(self, opened: _Opened) -> None:
-        """Have the indexes forget what was removed, give free pages back, then empty the log.
+        """Erase removed entries from the indexes, free unused pages, then truncate the WAL.
 
-        Bit by bit, so that commits get through in between.
+        In small steps, so that commits get through in between.
         """
         opened.connections.prepare()
         try:
             connection = opened.connections.open()
             try:
                 try:
-                    _tidy(connection, opened.writer)
+                    _merge_indexes(connection, opened.writer)
                 except sqlite3.DatabaseError as error:
-                    if not breaks_index(error):
+                    if not is_index_damaged(error):
                         raise
-                    opened.writer.start_over()
+                    opened.writer.rebuild_indexes()
                 while connection.execute("PRAGMA freelist_count").fetchone()[0]:
                     opened.writer.exclusive(lambda: _free_some(connection))
-                opened.writer.exclusive(lambda: _empty_log(connection))
+                opened.writer.exclusive(lambda: _truncate_wal(connection))
             finally:
                 connection.close()
         except sqlite3.Error as error:
             raise storage_error(error, self.path) from error
 
-    # SQLite's locks and its view of the log don't survive a fork, so no connection may be open across one.
+    # Fork handlers. Python goes on after a KeyboardInterrupt, so none relies on another.
 
     def _before_fork(self) -> None:
-        self._opened.writer.pause(timeout=_FORK_PATIENCE)
-        self._opened.connections.pause(timeout=_FORK_PATIENCE)
+        self._opened.begin_fork()
 
     def _after_fork_in_parent(self) -> None:
-        self._opened.connections.resume()
-        self._opened.writer.resume()
+        self._opened.end_fork()
 
     def _after_fork_in_child(self) -> None:
         self._finalizer.detach()
+        _left_behind.append(self._opened)
         if not self._closed:
             self._opened = self._open()
 
@@ -234,46 +257,42 @@ def _ping(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT token FROM last_token").fetchone()
 
 
-def _tidy(connection: sqlite3.Connection, writer: Writer) -> None:
-    while writer.exclusive(lambda: settle(connection)):
+def _merge_indexes(connection: sqlite3.Connection, writer: Writer) -> None:
+    while writer.exclusive(lambda: index_some(connection)):
         pass
-    for index in indexes(connection):
-        writer.exclusive(partial(begin_tidying, connection, index))
-        while writer.exclusive(partial(go_on_tidying, connection, index)):
+    for index in existing_indexes(connection):
+        writer.exclusive(partial(begin_merge, connection, index))
+        while writer.exclusive(partial(continue_merge, connection, index)):
             pass
 
 
 def _free_some(connection: sqlite3.Connection) -> None:
-    # As a script: each page that is freed is a row without columns, and a cursor stops at the first of those.
+    # As a script: each freed page is a row without columns, and a cursor would stop at the first.
     connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_RECLAIMED_AT_ONCE})")
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
+def _truncate_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 _alive: weakref.WeakSet[SQLiteStorage] = weakref.WeakSet()
-_paused: list[SQLiteStorage] = []
-_forking = threading.Lock()
+_left_behind: list[_Opened] = []
+"""Resources of the parent process. Closing them here would release the parent's locks."""
 
 
 def _before_fork() -> None:
-    _forking.acquire()
     for storage in list(_alive):
         storage._before_fork()
-        _paused.append(storage)
 
 
 def _after_fork_in_parent() -> None:
-    while _paused:
-        _paused.pop()._after_fork_in_parent()
-    _forking.release()
+    for storage in list(_alive):
+        storage._after_fork_in_parent()
 
 
 def _after_fork_in_child() -> None:
-    while _paused:
-        _paused.pop()._after_fork_in_child()
-    _forking.release()
+    for storage in list(_alive):
+        storage._after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):

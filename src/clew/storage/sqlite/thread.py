@@ -1,4 +1,4 @@
-"""A thread's row as the writer knows it."""
+"""A thread's row as the writer holds it in memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from clew.model.records import Basis
 
 POSITION_BITS = 32
 ThreadRow = tuple[int, str | None, int, str, int, int, int, int, int, int, int, int, int, str | None, int | None, int]
-"""What the statement `thread` gives, in its order."""
+"""The columns of the statement `thread`, in order."""
 
 
 class Thread:
     """The row of one thread, changed in memory and written at the end of the transaction.
 
     `chain` is the last commit of the thread's chain, if that was its commit number `chained_at`.
-    `heads` has the newest checkpoint's id of each namespace that was looked at; `receipts` says how many
-    the receipts table has of this thread.
+    `heads` has the newest checkpoint's id of each namespace that was looked up; `receipts` is the
+    number of the thread's rows in the receipts table.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Thread:
         self.heads: dict[str, str | None] = {}
 
     def changes(self) -> tuple[str | int | None, ...]:
-        """The parameters of `change_thread`."""
+        """The parameters of the statement `change_threads`."""
         return (
             self.owner,
             self.log_no,
@@ -83,7 +83,7 @@ class Thread:
 
     @property
     def last_in_chain(self) -> str | None:
-        """The last commit of the chain, which a commit outside of it ends."""
+        """The last commit of the chain; `None` if a commit outside the chain has ended it."""
         return self.chain if self.chained_at == self.sequence else None
 
     @property
@@ -93,5 +93,5 @@ class Thread:
 
 
 def other_id(commit_id: str, checkpoint_id: str) -> str | None:
-    """What a checkpoint's row keeps of its commit's id: nothing, if it is the checkpoint's own."""
+    """The `commit_id` column of a checkpoint: `None` if the commit has the checkpoint's id."""
     return None if commit_id == checkpoint_id else commit_id

@@ -1,4 +1,4 @@
-"""The only writer of this process: commits of all callers, many to a transaction, acknowledged after it is durable."""
+"""Group commit: the process's only writer takes many commits into one transaction."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
-from clew.errors import ClewError, StorageError
+from clew.answers import Answer
+from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
+from clew.os_threads import OwnThread
 from clew.storage.loops import forget_closed
-from clew.storage.sqlite.applying import Applier
-from clew.storage.sqlite.connections import WHOLE, Connections, error_code, storage_error
-from clew.storage.sqlite.damage import breaks_index
-from clew.storage.sqlite.upkeep import LogUpkeep
+from clew.storage.sqlite.applier import Applier
+from clew.storage.sqlite.connections import Connections, wait_until_released
+from clew.storage.sqlite.failures import FILE_FAILURES, error_code, storage_error
+from clew.storage.sqlite.fts5 import is_index_damaged
+from clew.storage.sqlite.wal_checkpoints import WalCheckpoints
 
 COMMITS_AT_ONCE = 512
-_WAY_EVERY, _WAY_FOR = 0.002, 0.0002
-"""After how many seconds an event loop gives way to the writer, and for how long."""
+_YIELD_EVERY, _YIELD_FOR = 0.002, 0.0002
+"""How often an event loop yields the GIL to the writer, and for how long, in seconds."""
 _NO_COMMITS: tuple[Commit, ...] = ()
 _log = logging.getLogger("clew")
 
@@ -32,9 +36,9 @@ Call = Callable[[Applier], object]
 
 
 class Job:
-    """What one caller waits for: the outcomes of its commits, or the result of a call inside the transaction."""
+    """One caller's work and its outcome: commits, or a call inside the transaction."""
 
-    __slots__ = ("call", "commits", "error", "future", "latch", "loop", "outcomes", "result")
+    __slots__ = ("call", "commits", "done", "error", "future", "loop", "outcomes", "result")
 
     def __init__(self, commits: Sequence[Commit] = _NO_COMMITS, call: Call | None = None) -> None:
         self.commits = commits
@@ -44,12 +48,12 @@ class Job:
         self.error: ClewError | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.future: asyncio.Future[None] | None = None
-        self.latch: threading.Lock | None = None
+        self.done: Answer[None] | None = None
 
-    def attempt(self, applier: Applier, *, hurried: bool) -> None:
-        """Do the work inside a transaction that is open."""
+    def attempt(self, applier: Applier, *, fast_path: bool) -> None:
+        """Do the work inside the open transaction."""
         outcome = applier.outcome
-        self.outcomes = [outcome(commit, hurried=hurried) for commit in self.commits]
+        self.outcomes = [outcome(commit, fast_path=fast_path) for commit in self.commits]
         if self.call is not None:
             try:
                 self.result = self.call(applier)
@@ -58,37 +62,43 @@ class Job:
 
 
 class _FileFailedError(Exception):
-    """The transaction could not be opened or made durable; `cause` says why."""
+    """The transaction could not be started or made durable, because of `cause`."""
 
     def __init__(self, cause: Exception) -> None:
         self.cause = cause
 
 
 class Writer:
-    """Applies jobs in order of arrival. A sync caller that finds it free writes for itself, and for those who wait."""
+    """Applies jobs in order of arrival. A sync caller that finds it idle writes itself.
+
+    A caller may be interrupted (Ctrl-C) at any line. So it never holds another caller's job, it holds
+    the turn only in a `with` statement, and the next holder of the turn undoes an unfinished
+    transaction.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._applier: Applier | None = None
+        self._finished = True
+        """Whether the last transaction was committed or rolled back, and the applier knows."""
         self._turn = threading.Lock()
-        self._upkeep = LogUpkeep(connections, self._turn)
+        self._wal_checkpoints = WalCheckpoints(connections, self._turn)
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._arriving: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         self._last: dict[asyncio.AbstractEventLoop, Job] = {}
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = OwnThread(self._serve, "clew-sqlite-writer")
         self._stopped = False
-        self._paused = False
-        self._index_broken = False
+        self._index_damaged = False
 
     def submit(self, job: Job) -> asyncio.Future[None]:
-        """Have `job` done without blocking the event loop; the future is done when it is, and raises nothing."""
+        """Queue `job`. The returned future completes with it, and never raises."""
         job.loop = loop = asyncio.get_running_loop()
         job.future = future = loop.create_future()
         arriving = self._arriving.get(loop)
         if arriving is None:
-            # Handed over when the loop has run everything that is ready: the writer would only fight with it for the
-            # interpreter until then, and what comes together goes into one transaction.
+            # Handed over once the loop has run everything that is ready: until then the writer
+            # would only compete with it for the GIL, and jobs that arrive together share a
+            # transaction.
             self._arriving[loop] = [job]
             loop.call_soon(self._hand_over, loop)
         else:
@@ -98,108 +108,120 @@ class Writer:
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         jobs = self._arriving.pop(loop)
         for job in jobs:
-            self._enqueue(job)
+            try:
+                self._enqueue(job)
+            except StorageError as error:
+                job.error = error
+                _wake([job])
         watched = loop in self._last
         if not watched:
-            # One that was closed has no timer any more.
+            # Closed loops have no timer that would remove them.
             forget_closed(self._last)
         self._last[loop] = jobs[-1]
         if not watched:
-            loop.call_later(_WAY_EVERY, self._give_way, loop)
+            loop.call_later(_YIELD_EVERY, self._yield_gil, loop)
 
-    def _give_way(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the writer have the interpreter for a moment, as long as the loop's last job is not done.
+    def _yield_gil(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Release the GIL for a moment, and again until the loop's last job is done.
 
-        A loop that never idles takes the interpreter back faster than another thread can wake up for it, and the writer
-        needs it after every call of SQLite: without this, a save could take seconds.
+        A busy loop takes the GIL back faster than another thread can wake up for it, and the writer
+        needs it after every call of SQLite. Without this, a save could take seconds.
         """
         future = self._last[loop].future
         if future is None or future.done():
             del self._last[loop]
         else:
-            time.sleep(_WAY_FOR)
-            loop.call_later(_WAY_EVERY, self._give_way, loop)
+            time.sleep(_YIELD_FOR)
+            loop.call_later(_YIELD_EVERY, self._yield_gil, loop)
 
     def run(self, job: Job) -> None:
-        """Have `job` done while the calling thread waits."""
-        # Handing over to the writer's thread and back takes about as long as the write: a lone caller does it alone.
-        if self._queue.empty() and not self._stopped and self._turn.acquire(blocking=False):
-            jobs = [job]
-            try:
-                self._gather(jobs)
-                self._write(jobs)
-            except BaseException:
-                # An interrupt of the calling thread is not the others' concern: commits may be applied again.
-                self._reset()
-                for other in jobs[1:]:
-                    self._enqueue(other)
-                raise
-            finally:
-                self._turn.release()
-            if len(jobs) > 1:
-                _settle(jobs[1:])
-        else:
-            job.latch = threading.Lock()
-            job.latch.acquire()
+        """Do `job` while the calling thread waits."""
+        # A hand-over to the writer's thread and back takes about as long as the write itself.
+        if not self._write_in_caller(job):
+            job.done = Answer()
             self._enqueue(job)
-            job.latch.acquire()
+            job.done.wait()
+
+    def _write_in_caller(self, job: Job) -> bool:
+        """Do `job` in the calling thread, if the writer is idle. Returns whether it was."""
+        if self._turn.locked() or not self._queue.empty():
+            return False
+        with self._turn:
+            if self._stopped or self._connections.forking:
+                return False
+            try:
+                self._write([job])
+            except BaseException:
+                # Interrupted. Other processes must not wait for this transaction to end.
+                self._reset()
+                raise
+            return True
 
     def exclusive(self, work: Callable[[], Result]) -> Result:
-        """`work()` while nothing is written by this process."""
-        with self._turn:
-            return work()
+        """Return `work()`, run while this process writes nothing."""
+        while True:
+            with self._turn:
+                if not self._connections.forking:
+                    return work()
+            self._connections.wait_for_fork()
 
-    def start_over(self) -> None:
-        """Drop the substring indexes, to be made again by what is written from now on."""
+    def rebuild_indexes(self) -> None:
+        """Drop the substring indexes. Later commits rebuild them."""
         with self._turn:
-            self._index_broken = True
+            self._index_damaged = True
         job = Job()
         self.run(job)
         if job.error is not None:
             raise job.error
 
     def stop(self) -> None:
-        """Finish what was accepted, then let go of thread and connection."""
+        """Finish accepted jobs, then end the thread and close the connection. Idempotent."""
         self._stopped = True
-        with self._starting:
-            thread = self._thread
-            self._queue.put(None)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-        self._reject_leftovers()
-        self._upkeep.stop()
+        self._queue.put(None)
+        self._thread.wait()
+        self._wal_checkpoints.stop()
         with self._turn:
             self._reset()
 
-    def pause(self, *, timeout: float) -> None:
-        """Wait for the transaction under way, if any, and keep others from starting until `resume`."""
-        self._paused = self._turn.acquire(timeout=timeout)
-        if self._paused:
-            self._reset()
-        self._upkeep.stop()
-
-    def resume(self) -> None:
-        if self._paused:
-            self._paused = False
-            self._turn.release()
+    def rest(self, deadline: float) -> None:
+        """Before a fork: wait for the running transaction, and close the connections."""
+        if wait_until_released(self._turn, deadline):
+            with self._turn:
+                self._reset()
+        self._wal_checkpoints.stop()
 
     def _enqueue(self, job: Job) -> None:
-        if self._thread is None:
-            self._start()
+        """Hand `job` to the writer's thread. Raises StorageError if there is none."""
+        if self._stopped:
+            raise self._closed()
+        self._begin()
         self._queue.put(job)
         if self._stopped:
-            # `stop` may have looked for leftovers before this one came.
-            self._reject_leftovers()
+            # The thread may have ended without seeing this job: start another one.
+            self._queue.put(None)
+            self._thread.wait()
+            self._begin()
 
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(target=self._serve, name="clew-sqlite-writer", daemon=True)
-                self._thread.start()
+    def _begin(self) -> None:
+        try:
+            self._thread.begin()
+        except RuntimeError as error:
+            message = f"{self._connections.path} has no writer: the system can't start another thread; try again"
+            raise TransientStorageError(message, path=self._connections.path) from error
+
+    def _closed(self) -> StorageError:
+        return StorageError(f"{self._connections.path} was closed", path=self._connections.path)
+
+    def _serve(self) -> None:
+        if not self._stopped:
+            while (job := self._queue.get()) is not None:
+                jobs = [job]
+                self.exclusive(partial(self._write_waiting, jobs))
+                _settle(jobs)
+                del job, jobs
+        self._reject_leftovers()
 
     def _reject_leftovers(self) -> None:
-        if self._thread is not None and self._thread.is_alive() and self._thread is not threading.current_thread():
-            return
         left: list[Job] = []
         while True:
             try:
@@ -207,25 +229,16 @@ class Writer:
             except queue.Empty:
                 break
             if job is not None:
-                job.error = StorageError(f"{self._connections.path} was closed", path=self._connections.path)
+                job.error = self._closed()
                 left.append(job)
         _settle(left)
 
-    def _serve(self) -> None:
-        while True:
-            job = self._queue.get()
-            if job is None:
-                self._reject_leftovers()
-                return
-            jobs = [job]
-            with self._turn:
-                self._gather(jobs)
-                self._write(jobs)
-            _settle(jobs)
-            del job, jobs
+    def _write_waiting(self, jobs: list[Job]) -> None:
+        self._gather(jobs)
+        self._write(jobs)
 
     def _gather(self, jobs: list[Job]) -> None:
-        """Add to `jobs` what else waits, up to a bound on the transaction."""
+        """Add waiting jobs to `jobs`, up to the bound of a transaction."""
         room = COMMITS_AT_ONCE - len(jobs[0].commits)
         get = self._queue.get_nowait
         while room > 0:
@@ -240,28 +253,28 @@ class Writer:
             room -= len(job.commits) or 1
 
     def _write(self, jobs: list[Job]) -> None:
-        """Do `jobs` in one transaction, or one by one if one of them breaks it. Each gets its outcome or its error."""
+        """Do `jobs` in one transaction, or one by one if that fails."""
         try:
             try:
-                self._transaction(jobs, hurried=True)
+                self._transaction(jobs, fast_path=True)
             except (sqlite3.IntegrityError, sqlite3.DataError):
-                # Some id exists already (a commit that comes again, say): look before each write.
-                self._transaction(jobs, hurried=False)
+                # An id exists (a repeated commit, say): the slow path looks before it writes.
+                self._transaction(jobs, fast_path=False)
         except _FileFailedError as failure:
             self._fail(jobs, failure.cause)
-        except Exception as error:  # The writer's edge: whatever went wrong is reported to those who wait.
-            if error_code(error) in WHOLE:
+        except Exception as error:  # The writer's edge: every error is reported to the callers.
+            if error_code(error) in FILE_FAILURES:
                 self._fail(jobs, error)
             else:
                 self._one_by_one(jobs)
 
     def _one_by_one(self, jobs: list[Job]) -> None:
-        """Give each commit a transaction of its own, so that only the culprit fails."""
+        """Give each commit a transaction of its own, so that only the one at fault fails."""
         for job in jobs:
             parts = [Job([commit]) for commit in job.commits] or [Job(call=job.call)]
             for part in parts:
                 try:
-                    self._transaction([part], hurried=False)
+                    self._transaction([part], fast_path=False)
                 except _FileFailedError as failure:
                     self._fail([part], failure.cause)
                 except Exception as error:  # The writer's edge, as above.
@@ -271,7 +284,11 @@ class Writer:
             else:
                 job.outcomes = [part.error or part.outcomes[0] for part in parts]
 
-    def _transaction(self, jobs: list[Job], *, hurried: bool) -> None:
+    def _transaction(self, jobs: list[Job], *, fast_path: bool) -> None:
+        if not self._finished:
+            # Its caller was interrupted.
+            self._reset()
+        self._finished = False
         try:
             applier = self._applier
             if applier is None:
@@ -281,33 +298,39 @@ class Writer:
             self._connections.check_there()
             applier.begin()
         except (sqlite3.Error, ClewError) as error:
+            self._finished = True
             raise _FileFailedError(error) from error
         try:
-            if self._index_broken:
-                _log.warning("%s has a damaged search index: it is made again", self._connections.path)
-                applier.start_over()
+            if self._index_damaged:
+                _log.warning("rebuilding the damaged search index of %s", self._connections.path)
+                applier.reset_indexes()
             for job in jobs:
-                job.attempt(applier, hurried=hurried)
+                job.attempt(applier, fast_path=fast_path)
             applier.flush()
         except BaseException as error:
-            applier.rollback()
-            self._index_broken = breaks_index(error)
+            self._undo(applier)
+            self._index_damaged = is_index_damaged(error)
             raise
         try:
             applier.connection.execute("COMMIT")
         except sqlite3.Error as error:
-            applier.rollback()
-            self._index_broken = breaks_index(error)
-            if self._index_broken:
-                # What goes into an index is written here.
+            self._undo(applier)
+            self._index_damaged = is_index_damaged(error)
+            if self._index_damaged:
+                # FTS5 writes its pages at COMMIT.
                 raise
             raise _FileFailedError(error) from error
-        self._index_broken = False
+        self._index_damaged = False
+        self._finished = True
         try:
             self._connections.check_there()
         except StorageError as error:
             raise _FileFailedError(error) from error
-        self._upkeep.wrote(jobs)
+        self._wal_checkpoints.wrote(jobs)
+
+    def _undo(self, applier: Applier) -> None:
+        applier.rollback()
+        self._finished = True
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         for job in jobs:
@@ -316,25 +339,26 @@ class Writer:
             self._reset()
 
     def _reset(self) -> None:
-        """Begin anew with the next transaction: another connection, nothing known."""
+        """Close the connection. The next transaction opens another and knows nothing."""
         if self._applier is not None:
             self._applier.connection.close()
             self._applier = None
+        self._finished = True
 
 
 def _settle(jobs: list[Job]) -> None:
-    """Wake everybody who waits, each event loop once."""
+    """Wake all callers, with one call per event loop."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.latch is not None:
-            job.latch.release()
+        if job.done is not None:
+            job.done.give(None)
         elif job.loop is not None:
             by_loop[job.loop].append(job)
     for loop, waiting in by_loop.items():
         try:
             loop.call_soon_threadsafe(_wake, waiting)
         except RuntimeError:
-            # The loop was closed while its caller waited: nobody is left to tell.
+            # The loop was closed while its caller waited.
             continue
 
 

@@ -1,4 +1,4 @@
--- Every statement that the writer runs inside its transaction; each finds its rows by an index.
+-- All statements of the writer's transaction. Each finds its rows through an index.
 
 -- name: thread
 SELECT thread_no, user_id, log_no, incarnation, epoch, next_value, sequence, next_message, message_count,
@@ -52,36 +52,23 @@ DELETE FROM logs WHERE log_no = ?
 INSERT INTO value_rows (log_no, first, count, digests, data) VALUES (?, ?, ?, ?, ?)
 
 -- name: values_between
-SELECT place.first, count, length(digests) + length(data) FROM recent_value_places AS place CROSS JOIN value_rows USING (row_no)
-WHERE place.log_no = ?1 AND place.first < ?3
-  AND place.first >= coalesce((SELECT max(first) FROM recent_value_places WHERE log_no = ?1 AND first <= ?2), ?2)
-UNION ALL
-SELECT place.first, count, length(digests) + length(data) FROM value_places AS place CROSS JOIN value_rows USING (row_no)
-WHERE place.log_no = ?1 AND place.first < ?3
-  AND place.first >= coalesce((SELECT max(first) FROM value_places WHERE log_no = ?1 AND first <= ?2), ?2)
-ORDER BY 1
+SELECT first, count, length(digests) + length(data) FROM value_rows
+WHERE log_no = ?1 AND first < ?3
+  AND first >= coalesce((SELECT max(first) FROM value_rows WHERE log_no = ?1 AND first <= ?2), ?2)
+ORDER BY first
 
 -- name: values_size
-SELECT coalesce(sum(length(digests) + length(data)), 0) FROM value_rows WHERE row_no IN (
-    SELECT row_no FROM recent_value_places WHERE log_no = ?1 UNION ALL SELECT row_no FROM value_places WHERE log_no = ?1)
+SELECT coalesce(sum(length(digests) + length(data)), 0) FROM value_rows WHERE log_no = ?1
 
 -- name: drop_value_row
-DELETE FROM value_rows WHERE row_no = coalesce(
-    (SELECT row_no FROM recent_value_places WHERE log_no = ?1 AND first = ?2),
-    (SELECT row_no FROM value_places WHERE log_no = ?1 AND first = ?2))
+DELETE FROM value_rows WHERE log_no = ?1 AND first = ?2
 
 -- name: drop_values_from
-DELETE FROM value_rows WHERE row_no IN (
-    SELECT row_no FROM recent_value_places WHERE log_no = ?1 AND first >= ?2
-    UNION ALL SELECT row_no FROM value_places WHERE log_no = ?1 AND first >= ?2)
+DELETE FROM value_rows WHERE log_no = ?1 AND first >= ?2
 
 -- name: main_head
-SELECT checkpoint_id, place.sequence FROM recent_checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
-WHERE place.thread_no = ?1
-UNION ALL
-SELECT checkpoint_id, place.sequence FROM checkpoint_places AS place CROSS JOIN checkpoints USING (checkpoint_no)
-WHERE place.thread_no = ?1
-ORDER BY 2 DESC
+SELECT checkpoint_id, sequence FROM checkpoints
+WHERE thread_no = ?1 AND namespace = '' ORDER BY sequence DESC
 
 -- name: other_head
 SELECT checkpoint_id, sequence FROM checkpoints
@@ -111,22 +98,20 @@ FROM checkpoints WHERE checkpoint_no = ?
 DELETE FROM checkpoints WHERE checkpoint_no = ?
 
 -- name: state_size
-SELECT count(*), coalesce(sum(length(metadata) + length(body)), 0) FROM checkpoints WHERE checkpoint_no IN (
-    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1
-    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1
-    UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
+SELECT count(*), coalesce(sum(length(metadata) + length(body)), 0) FROM (
+    SELECT metadata, body FROM checkpoints WHERE thread_no = ?1 AND namespace = ''
+    UNION ALL SELECT metadata, body FROM checkpoints WHERE thread_no = ?1 AND namespace <> '')
 
 -- name: keep_receipts
 INSERT OR IGNORE INTO receipts (thread_no, commit_id, place)
-SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence << 10 | 1023 FROM checkpoints WHERE checkpoint_no IN (
-    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1 AND sequence > ?2
-    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1 AND sequence > ?2
-    UNION ALL SELECT checkpoint_no FROM checkpoints WHERE thread_no = ?1 AND namespace <> '' AND sequence > ?2)
+SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence << 10 | 1023 FROM checkpoints
+WHERE thread_no = ?1 AND namespace = '' AND sequence > ?2
+UNION ALL
+SELECT thread_no, coalesce(commit_id, checkpoint_id), sequence << 10 | 1023 FROM checkpoints
+WHERE thread_no = ?1 AND namespace <> '' AND sequence > ?2
 
 -- name: drop_main_checkpoints
-DELETE FROM checkpoints WHERE checkpoint_no IN (
-    SELECT checkpoint_no FROM recent_checkpoint_places WHERE thread_no = ?1
-    UNION ALL SELECT checkpoint_no FROM checkpoint_places WHERE thread_no = ?1)
+DELETE FROM checkpoints WHERE thread_no = ? AND namespace = ''
 
 -- name: drop_other_checkpoints
 DELETE FROM checkpoints WHERE thread_no = ? AND namespace <> ''
@@ -228,33 +213,21 @@ INSERT INTO journal (thread_id, commit_id, after, incarnation, at, data) VALUES 
 DELETE FROM journal WHERE position IN (SELECT value FROM json_each(?))
 
 -- name: lease
-SELECT holder, token, since, expires_at FROM leases WHERE thread_id = ?
+SELECT holder, token, since, expires_at FROM leases WHERE thread_id = ? AND space = ?
 
 -- name: next_token
 UPDATE last_token SET token = token + 1 RETURNING token
 
 -- name: put_lease
-INSERT INTO leases (thread_id, holder, token, since, expires_at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (thread_id) DO UPDATE
+INSERT INTO leases (thread_id, space, holder, token, since, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (thread_id, space) DO UPDATE
 SET holder = excluded.holder, token = excluded.token, since = excluded.since, expires_at = excluded.expires_at
 
 -- name: drop_lease
+DELETE FROM leases WHERE thread_id = ? AND space = ?
+
+-- name: drop_leases
 DELETE FROM leases WHERE thread_id = ?
 
--- name: recent_places
-SELECT max((SELECT count(*) FROM recent_value_places), (SELECT count(*) FROM recent_checkpoint_places))
-
--- name: settle_values
-INSERT INTO value_places SELECT log_no, first, row_no FROM recent_value_places ORDER BY log_no, first LIMIT ?
-
--- name: forget_recent_values
-DELETE FROM recent_value_places WHERE (log_no, first) IN (
-    SELECT log_no, first FROM recent_value_places ORDER BY log_no, first LIMIT ?)
-
--- name: settle_checkpoints
-INSERT INTO checkpoint_places
-SELECT thread_no, sequence, checkpoint_no FROM recent_checkpoint_places ORDER BY thread_no, sequence LIMIT ?
-
--- name: forget_recent_checkpoints
-DELETE FROM recent_checkpoint_places WHERE (thread_no, sequence) IN (
-    SELECT thread_no, sequence FROM recent_checkpoint_places ORDER BY thread_no, sequence LIMIT ?)
+-- name: put_own
+INSERT INTO own (name, data) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data

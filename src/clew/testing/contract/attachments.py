@@ -1,4 +1,4 @@
-"""Attachments: keyed records that go with a checkpoint, and may come before it."""
+"""Attachments: keyed records of a checkpoint, which may be stored before it."""
 
 from __future__ import annotations
 

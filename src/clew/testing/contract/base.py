@@ -1,4 +1,4 @@
-"""What the parts of the contract share: how a test gets its storage."""
+"""Fixtures and helpers that all parts of the contract share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Stored = NewCheckpoint | ValueRow | MessageRecord | AttachmentRecord
 
 
 class ContractPart:
-    """The tests of one subject. `StorageContract` has them all."""
+    """Base class for the tests of one subject. `StorageContract` combines them all."""
 
     answers_get_lost = False
 
@@ -26,7 +26,7 @@ class ContractPart:
         raise NotImplementedError("define make_storage(self, tmp_path): see StorageContract")
 
     def stored(self, thread_id: str, *records: Stored) -> int:
-        """How many bytes `records` count for in the thread. A storage that keeps them in another form says so here."""
+        """Return the size of `records` in the thread. Storages that transform them override it."""
         return sum(map(_size, records))
 
     @pytest.fixture
@@ -37,16 +37,16 @@ class ContractPart:
 
     @pytest.fixture
     def inline(self, store: DrivenStorage) -> DrivenStorage:
-        """The storage, if it never suspends."""
+        """Return the storage if it never suspends."""
         if store.capabilities.suspends:
             pytest.skip(f"{store.capabilities.name} needs an event loop")
         return store
 
     @pytest.fixture
     def journaling(self, store: DrivenStorage) -> DrivenStorage:
-        """The storage, if it keeps a journal."""
+        """Return the storage if it keeps a journal."""
         if not store.capabilities.journals:
-            pytest.skip(f"{store.capabilities.name} keeps no journal of its own")
+            pytest.skip(f"{store.capabilities.name} keeps no journal")
         return store
 
 
@@ -62,7 +62,8 @@ def _size(record: Stored) -> int:
 
 
 def full_commit(thread_id: str = "t", *, user: str | None = None, **parts: Any) -> Commit:
-    """A commit that puts one of each thing in a new thread: checkpoint `c1`, values 0 to 2, message `m1`, …"""
+    """Return a commit that creates a thread with one record of each kind: checkpoint `c1`,
+    values 0 to 2, message `m1`, …"""
     everything: dict[str, Any] = {
         "values": row(0, 3),
         "checkpoint": checkpoint("c1", covers=[(0, 3)]),
@@ -74,5 +75,5 @@ def full_commit(thread_id: str = "t", *, user: str | None = None, **parts: Any) 
 
 
 def chain(count: int, thread_id: str = "t", **parts: Any) -> list[Commit]:
-    """Commits of checkpoints `c1`, `c2`, …, each made from the head."""
+    """Return commits of checkpoints `c1`, `c2`, …, each with the head as its parent."""
     return [commit(thread_id, checkpoint=checkpoint(f"c{number}", **parts)) for number in range(1, count + 1)]

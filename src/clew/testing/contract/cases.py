@@ -1,8 +1,9 @@
-"""Cases for the rules of a commit: for each, a commit that the rule refuses and one beside it that it lets through.
+"""Cases for the rules of a commit: for each rule, a commit that it refuses and
+a similar one that it allows.
 
-They are of the usual kind wherever the rule allows it (a checkpoint of the commit's own id from the head, with new values, of a
-writer that knows the thread), because that is what storages have short ways for. `CASES` has one entry or more for each
-rule; `clew.testing.contract.rules` runs each of them on every path.
+Wherever the rule permits, they have the shape that storages have fast paths for: a child of the
+head with the commit's own id and new values, from a writer that knows the thread. `CASES` has at
+least one entry for each rule, and `clew.testing.contract.rules` runs each of them on every path.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from clew.testing.contract.scene import ANN, BOB, Case, Make, Needs, Scene, Step
 
 
 def right(**parts: Any) -> Callable[[Scene, Commit], Commit]:
-    """Nothing is taken away: the commit is made right."""
+    """Return a `clear` that corrects the commit itself."""
     return lambda _, refused: replace(refused, **parts)
 
 
 def after(*makers: Make) -> Callable[[Scene, Commit], Commit]:
-    """Other commits take away what was in the way."""
+    """Return a `clear` that applies other commits, which remove the obstacle."""
 
     def clear(scene: Scene, refused: Commit) -> Commit:
         applied(*makers)(scene)
@@ -35,14 +36,14 @@ def after(*makers: Make) -> Callable[[Scene, Commit], Commit]:
 
 
 def forgotten(scene: Scene, refused: Commit) -> Commit:
-    """The thread is deleted with its receipts, and made anew."""
+    """Delete the thread with its receipts, and create it again."""
     scene.store.apply(deletion(user=ANN))
     anew = new_scene(scene.store)
     return replace(refused, basis=anew.basis, values=row(anew.basis.next_value))
 
 
 def begun_again(scene: Scene, refused: Commit) -> Commit:
-    """The thread is deleted and made anew, in the incarnation that the commit expects."""
+    """Delete the thread, and create it again with the incarnation that the commit expects."""
     assert refused.basis is not None and refused.values is not None
     begin = Begin(incarnation=refused.basis.incarnation, epoch=refused.basis.epoch)
     scene.store.apply(deletion(user=ANN))
@@ -57,7 +58,7 @@ def fork(thread_id: str, source: str, checkpoint_id: str | None = None, **parts:
 
 
 def of_thread(thread_id: str, **parts: Any) -> Commit:
-    """The first commit of another thread."""
+    """Return the first commit of another thread."""
     commit_id = new_id()
     whole: dict[str, Any] = {"user": ANN, "values": row(0), "checkpoint": checkpoint(commit_id), **parts}
     return commit(thread_id, commit_id=commit_id, **whole)
@@ -80,7 +81,7 @@ def moved(thread_id: str, user: str) -> Make:
 
 
 def receipt_case(prepare: Step, refused: Make, *, needs: tuple[Needs, ...] = ()) -> Case:
-    """Commit `x` was applied before; the same under another id was not."""
+    """Return a case in which `x` was applied before, and an equal commit was not."""
     return Case(prepare=prepare, refused=refused, allowed=a_usual_one, clear=forgotten, needs=needs)
 
 
@@ -89,7 +90,7 @@ def x(scene: Scene) -> Commit:
 
 
 def x_as(checkpoint_id: str) -> Make:
-    """Commit `x`, with a checkpoint of another id."""
+    """Make commit `x` with a checkpoint of another id."""
     return lambda scene: scene.usual("x", as_id=checkpoint_id)
 
 
@@ -313,4 +314,4 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
 }
-"""The cases of each rule, by its name and their own."""
+"""The cases of each rule, by the names of the rule and the case."""

@@ -1,4 +1,4 @@
-"""Checkpoints: lineages, heads, conflicts, and how they are asked for."""
+"""Checkpoints: lineages, heads, conflicts and queries."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ class CheckpointContract(ContractPart):
         store.apply_all(*chain(12))
         assert store.checkpoint_ids() == [f"c{number}" for number in range(12, 0, -1)]
 
-    @pytest.mark.parametrize(("limit", "found"), [(0, 0), (1, 1), (2, 2), (3, 3), (100, 3), (None, 3)])
-    def test_limit_says_how_many_checkpoints_at_most(self, store: DrivenStorage, limit: int | None, found: int) -> None:
+    def test_limit_says_how_many_checkpoints_at_most(self, store: DrivenStorage) -> None:
         store.apply_all(*chain(3))
-        assert store.checkpoint_ids(limit=limit) == ["c3", "c2", "c1"][:found]
-        assert store.page(limit=limit).basis is not None
+        for limit in (0, 1, 2, 3, 100, None):
+            assert store.checkpoint_ids(limit=limit) == ["c3", "c2", "c1"][:limit]
+            assert store.page(limit=limit).basis is not None
 
     @pytest.mark.parametrize("steps", [(0, 0, 0), (30, 20, 10), (-(10**8), 5, -(10**8))])
     def test_the_order_does_not_depend_on_the_clock(self, store: DrivenStorage, steps: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Commits: whole or not at all, one outcome each, checked against what the writer knew."""
+"""Commits: atomic, with one outcome each, and checked against the writer's basis."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STRANGE = [
 
 
 def bad_commits(known: Basis) -> dict[str, tuple[Commit, type[ClewError]]]:
-    """Commits to thread `t`, as `full_commit(user="ann")` made it, that fail at each step though the rest is fine."""
+    """Commits to the thread of `full_commit(user="ann")`, each of which fails at another step."""
     good = commit(
         user="ann",
         at=later(60),
@@ -215,9 +215,12 @@ class CommitContract(ContractPart):
         assert store.checkpoint_ids() == ["c2"]
         assert [message.text for message in store.messages()] == ["hello", "new"]
 
-    @pytest.mark.parametrize("strange", STRANGE, ids=ascii)
-    def test_ids_may_hold_any_characters(self, store: DrivenStorage, strange: str) -> None:
+    def test_ids_may_hold_any_characters(self, store: DrivenStorage) -> None:
         store.apply(full_commit("plain"))
+        for strange in STRANGE:
+            self._take_any_id(store, strange)
+
+    def _take_any_id(self, store: DrivenStorage, strange: str) -> None:
         made = full_commit(
             strange,
             commit_id=strange,
@@ -241,6 +244,7 @@ class CommitContract(ContractPart):
         assert store.known(copy.thread_id).forked_from == (strange, strange)
         store.apply(deletion(strange, user=strange))
         assert sorted(store.thread_ids()) == sorted([copy.thread_id, "plain"])
+        store.apply(deletion(copy.thread_id, user=strange))
 
     def test_ids_that_look_alike_are_different(self, store: DrivenStorage) -> None:
         alike = ["a", "A", "a ", " a", "á", "a\u0301", "a\0", "a\0b", "\uff41", "1", "01"]

@@ -1,4 +1,4 @@
-"""Many writers at once: nothing is lost, nothing is overwritten."""
+"""Concurrent writers: nothing is lost or overwritten."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clew.testing.driver import DrivenStorage, Job
 
 
 def applied(store: DrivenStorage, way: str, commits: Sequence[Commit]) -> list[Applied | ClewError]:
-    """The outcomes of `commits`, each applied by a call of its own, all at the same time."""
+    """Apply `commits` concurrently, each in its own call, and return their outcomes."""
     jobs: list[Job[list[Applied | ClewError]]] = [partial(store.storage.apply, [each]) for each in commits]
     return [outcome for (outcome,) in getattr(store, way)(jobs)]
 
@@ -27,7 +27,7 @@ def applied(store: DrivenStorage, way: str, commits: Sequence[Commit]) -> list[A
 class ConcurrencyContract(ContractPart):
     @pytest.fixture(params=["at_once", "in_threads"])
     def way(self, request: pytest.FixtureRequest) -> str:
-        """How to be concurrent: on one event loop, or in eight OS threads."""
+        """The kind of concurrency: one event loop, or eight OS threads."""
         return str(request.param)
 
     def test_fifty_concurrent_commits_to_a_thread_are_all_kept(self, store: DrivenStorage, way: str) -> None:
@@ -104,7 +104,8 @@ class ConcurrencyContract(ContractPart):
                 page = await store.storage.checkpoints(query)
                 covered = [page.checkpoints[0].covers[0][1]] if page.checkpoints else [0]
                 return [sum(found.count for found in page.rows)] == covered
-            # What others have applied by now is repeated, the rest is new: the thread only grows.
+            # Commits that others have applied are repeated, and the rest
+            # are new: the thread only grows.
             await store.storage.apply(commits[: number // 2 + 1])
             return True
 

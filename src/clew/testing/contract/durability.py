@@ -1,4 +1,4 @@
-"""Durability: a durable storage, opened again, has everything that was acknowledged."""
+"""Durability: a reopened storage has everything that was acknowledged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from clew.errors import ConflictError, LeaseError, ThreadDeletedError
 from clew.model.commit import After, Removal
-from clew.storage.protocol import RECEIPTS_KEPT
+from clew.storage.protocol import RECEIPTS_KEPT, Own
 from clew.testing.build import attachment, checkpoint, commit, deletion, fork_of, later, message, messages, row
 from clew.testing.contract.base import ContractPart, chain, full_commit
 from clew.testing.driver import DrivenStorage
@@ -15,7 +15,7 @@ from clew.testing.driver import DrivenStorage
 class DurabilityContract(ContractPart):
     @pytest.fixture
     def durable(self, store: DrivenStorage) -> DrivenStorage:
-        """The storage, which says that it is durable."""
+        """Return the storage, which must be durable."""
         assert store.capabilities.durable
         return store
 
@@ -30,6 +30,12 @@ class DurabilityContract(ContractPart):
             durable.reopen()
             assert durable.everything() == before
             assert durable.message_ids("u", search="ç") == ["m1"]
+
+    def test_own_records_are_there_after_opening_again(self, durable: DrivenStorage) -> None:
+        durable.put_own(Own.CLEANUP, b"one")
+        durable.put_own(Own.CLEANUP, b"two", instead_of=b"one")
+        durable.reopen()
+        assert durable.own(Own.CLEANUP) == b"two"
 
     def test_writing_goes_on_after_opening_again(self, durable: DrivenStorage) -> None:
         basis = durable.apply(full_commit()).basis
@@ -79,7 +85,7 @@ class DurabilityContract(ContractPart):
 
     def test_the_journal_and_the_chains_are_there_after_opening_again(self, durable: DrivenStorage) -> None:
         if not durable.capabilities.journals:
-            pytest.skip(f"{durable.capabilities.name} keeps no journal of its own")
+            pytest.skip(f"{durable.capabilities.name} keeps no journal")
         durable.apply_all(
             full_commit(commit_id="a", journal=b"1"), commit(commit_id="b", remove=Removal(), journal=b"2")
         )

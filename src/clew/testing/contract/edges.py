@@ -1,4 +1,4 @@
-"""Edges of the rules: the oldest commit that must be recognised, pruning by one kind of commit, what usual commits bring."""
+"""Edge cases of the rules: the oldest recognised commit, pruning of receipts, and typical commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = {
     "cleared": commit(remove=Removal(state=True)),
     "replaced": commit(checkpoint=checkpoint("x", body=b"another")),
 }
-"""Commits that take the checkpoint `x` away, by which commit `x` is recognised."""
+"""Commits that remove checkpoint `x`, by which commit `x` is recognised."""
 
 
 class EdgeContract(ContractPart):
@@ -38,7 +38,7 @@ class EdgeContract(ContractPart):
         assert store.everything() == before
 
     def test_the_last_commits_are_recognised_at_any_time(self, store: DrivenStorage) -> None:
-        """Also right after older receipts were pruned."""
+        """They are recognised even right after older receipts were pruned."""
         made = _messages(RECEIPTS_KEPT + 3 * RECEIPTS_PRUNED)
         store.outcomes(*made[: RECEIPTS_KEPT - 1])
         for new, oldest in zip(made[RECEIPTS_KEPT - 1 :], made, strict=False):
@@ -86,7 +86,7 @@ class EdgeContract(ContractPart):
             outcomes = journaling.outcomes(*made[first : first + 128])
             assert all(isinstance(outcome, Applied) for outcome in outcomes)
             assert len(journaling.receipts()) <= RECEIPTS_KEPT + RECEIPTS_PRUNED
-        # That may be because no more are told of: so the first must be forgotten, too.
+        # The list alone may be bounded, so check that the first commit is really forgotten.
         oldest = next(each for each in made if each.messages)
         (said,) = oldest.messages
         journaling.apply(commit(messages=[message(said.message_id, "changed")]))
@@ -159,7 +159,7 @@ class EdgeContract(ContractPart):
 
 
 def _usual(store: DrivenStorage) -> Iterator[Callable[..., Commit]]:
-    """Makers of the commits that an agent makes one after the other, to a thread that the storage knows."""
+    """Yield makers of an agent's consecutive commits to a thread that the storage knows."""
     basis = store.apply_all(*(commit(commit_id=name, checkpoint=checkpoint(name)) for name in ("a", "b")))[-1].basis
     for number in count():
 
@@ -177,7 +177,7 @@ def _messages(many: int) -> list[Commit]:
 
 def _of_kind(kind: str, number: int, basis: Basis) -> Commit:
     if kind in "mn":
-        # One message again and again, or new ones.
+        # The same message repeatedly, or new ones.
         return commit(messages=[message("m" if kind == "m" else f"m{number}", str(number))])
     if kind == "r":
         return commit(remove=Removal(messages=("m",)))

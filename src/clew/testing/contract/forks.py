@@ -1,4 +1,4 @@
-"""Forks: a new thread that begins with a checkpoint of another, and then goes its own way."""
+"""Forks: a new thread that starts from a checkpoint of another, and is then independent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from clew.testing.driver import DrivenStorage
 class ForkContract(ContractPart):
     @pytest.fixture
     def source(self, store: DrivenStorage) -> DrivenStorage:
-        """A store with thread `t` of four commits: `c1` with `m1`, `m2`, `c3` with `m3`, and `sub` in a namespace."""
+        """Return a store with thread `t` of four commits: `c1` with `m1`, `m2`, `c3` with
+        `m3`, and `sub` in a namespace."""
         store.apply(full_commit(thread=fields("name", run_id="r1"), at=later(1)))
         store.apply(commit(messages=[message("m2")], at=later(2)))
         c3 = checkpoint("c3", step=3, run_id="r3", covers=[(0, 2), (3, 5)])
@@ -213,7 +214,7 @@ class ForkContract(ContractPart):
 
     @pytest.fixture
     def sharing(self, source: DrivenStorage) -> DrivenStorage:
-        """The store, if forks share values in it."""
+        """Return the store if forks share values in it."""
         if not source.capabilities.shares_forks:
             pytest.skip(f"{source.capabilities.name} copies values into forks")
         return source

@@ -1,4 +1,4 @@
-"""The journal: what waits for another store is written with the commit, and the chain of commits tells stores apart."""
+"""The journal: entries for another store, and the chain of commits that detects divergence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class JournalContract(ContractPart):
         journaling.apply(plain)
         outcome = journaling.apply(full_commit("noted", journal=b"j"))
         assert (outcome.sequence, outcome.parent_id) == (1, None)
-        # How much is stored is how much the thread holds: the journal is not the thread's.
+        # The journal does not count toward the thread's size.
         assert journaling.known("noted").size == journaling.known("plain").size
         page = journaling.page("noted", detail="state")
         assert (page.checkpoints, page.rows) == (journaling.page("plain", detail="state").checkpoints, (row(0, 3),))
@@ -130,7 +130,7 @@ class JournalContract(ContractPart):
         assert basis is not None
         journaling.apply(commit(commit_id="gone", remove=Removal(thread=True), journal=b"2"))
         journaling.apply(full_commit(commit_id="again", journal=b"3"))
-        # A deletion that comes again finds no thread, and says so.
+        # A repeated deletion finds no thread, and reports that.
         entries = [each for each in journaling.journal(thread_id="t") if each.incarnation is not None]
         assert [(each.commit_id, each.after) for each in entries] == [("a", None), ("gone", "a"), ("again", None)]
         incarnations = [each.incarnation for each in entries]

@@ -1,13 +1,15 @@
-"""Leases: one holder at a time, and tokens that fence off the earlier ones."""
+"""Leases: one holder at a time, and tokens that fence off earlier holders."""
 
 from __future__ import annotations
 
 import pytest
 
 from clew.errors import LeaseError, PermissionDeniedError
+from clew.model.commit import Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import LeaseRecord
-from clew.testing.build import NOON, commit, deletion, later, message
+from clew.storage.protocol import LONGEST_TTL
+from clew.testing.build import NOON, commit, deletion, fields, fork_of, later, message
 from clew.testing.contract.base import ContractPart, full_commit
 from clew.testing.driver import DrivenStorage
 
@@ -135,3 +137,75 @@ class LeaseContract(ContractPart):
         assert store.lease("me", ttl=0.25).expires_at == later(0.25)
         assert store.lease("you", now=later(0.2)).holder == "me"
         assert store.lease("you", now=later(0.25)).holder == "you"
+
+    # Spaces
+
+    @pytest.mark.parametrize("stranger", ["bob", None, ANY_USER])
+    def test_a_lease_on_a_thread_that_does_not_exist_holds_up_nobody_elses_thread(
+        self, store: DrivenStorage, stranger: User
+    ) -> None:
+        theirs = store.lease("theirs", user=stranger, ttl=LONGEST_TTL)
+        assert store.lease("hers", user="ann").holder == "hers"
+        store.apply(commit(user="ann", messages=[message("m1")]))
+        assert store.lease("another", user="ann", now=later(31)).holder == "another"
+        store.refused(commit(user=ANY_USER, fence=theirs.token, messages=[message("m2")]), LeaseError)
+
+    def test_a_lease_that_was_taken_before_the_thread_was_created_holds_after(self, store: DrivenStorage) -> None:
+        mine = store.lease("mine", user="ann")
+        store.apply(commit(user="ann", fence=mine.token, messages=[message("m1")]))
+        assert store.lease("another", user="ann", now=later(1)) == mine
+        assert store.lease("anybody", user=ANY_USER, now=later(1)) == mine
+        store.apply(commit(user="ann", fence=mine.token, messages=[message("m2")]))
+
+    def test_a_lease_on_a_thread_that_nobody_owns_is_everybodys(self, store: DrivenStorage) -> None:
+        early = store.lease("early", user="bob")
+        store.apply(commit(user=None, messages=[message("m1")]))
+        mine = store.lease("mine", user="ann")
+        assert store.lease("yours", user="bob", now=later(1)) == mine
+        assert store.lease("anybody", user=ANY_USER, now=later(1)) == mine
+        store.refused(commit(user="bob", fence=early.token, messages=[message("m2")]), LeaseError)
+        store.apply(commit(user="bob", fence=mine.token, messages=[message("m2")]))
+
+    @pytest.mark.parametrize("entered", [None, b"entry"], ids=["", "journaled"])
+    def test_deleting_a_thread_leaves_the_leases_of_others(
+        self, journaling: DrivenStorage, entered: bytes | None
+    ) -> None:
+        store = journaling
+        theirs = store.lease("theirs", user="bob", ttl=300)
+        store.apply(full_commit(user="ann", journal=entered))
+        hers = store.lease("hers", user="ann", ttl=300)
+        store.apply(commit(user="ann", remove=Removal(thread=True), journal=entered))
+        assert store.lease("another", user="bob", now=later(1)) == theirs
+        assert store.lease("another", user="ann", now=later(1)).token > hers.token
+        store.apply(commit(user="bob", fence=theirs.token, messages=[message("m1")]))
+
+    def test_giving_a_thread_to_another_owner_ends_its_leases(self, store: DrivenStorage) -> None:
+        early = store.lease("early", user="bob", ttl=300)
+        store.apply(full_commit(user="ann"))
+        hers = store.lease("hers", user="ann", ttl=300)
+        store.apply(commit(user=ANY_USER, thread=fields(user_id="bob")))
+        for old in (early, hers):
+            store.refused(commit(user="bob", fence=old.token, messages=[message("m2")]), LeaseError)
+        theirs = store.lease("theirs", user="bob", now=later(1))
+        assert (theirs.holder, theirs.token > hers.token) == ("theirs", True)
+        store.apply(commit(user=ANY_USER, thread=fields(user_id="ann")))
+        store.refused(commit(user="ann", fence=hers.token, messages=[message("m2")]), LeaseError)
+
+    def test_describing_a_thread_leaves_its_lease(self, store: DrivenStorage) -> None:
+        store.apply(full_commit(user="ann"))
+        hers = store.lease("hers", user="ann")
+        store.apply(commit(user=ANY_USER, thread=fields("another name", user_id="ann")))
+        store.apply(commit(user="ann", fence=hers.token, thread=fields("a third", user_id="ann")))
+        assert store.lease("another", user="ann", now=later(1)) == hers
+
+    def test_a_thread_that_is_made_for_another_user_begins_without_leases(self, store: DrivenStorage) -> None:
+        store.apply(full_commit("source", user="ann"))
+        for made in (
+            commit("described", user=ANY_USER, thread=fields(user_id="ann")),
+            commit("fork", user=ANY_USER, fork=fork_of("source")),
+        ):
+            early = store.lease("early", made.thread_id, user=ANY_USER, ttl=300)
+            store.apply(made)
+            assert store.lease("hers", made.thread_id, user="ann").holder == "hers"
+            store.apply(commit(made.thread_id, user="ann", remove=Removal(thread=True)))
+            assert store.lease("late", made.thread_id, user=None).token > early.token

@@ -1,4 +1,4 @@
-"""Receipts: a commit that comes again is recognised."""
+"""Receipts: a repeated commit is recognised."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class ReceiptContract(ContractPart):
             journaling.apply(commit(messages=[message("m1", str(number))], receipts=brought))
         known = journaling.receipts()
         assert RECEIPTS_KEPT <= len(known) <= RECEIPTS_KEPT + RECEIPTS_PRUNED + 1
-        assert len(set(brought) & set(known)) >= RECEIPTS_KEPT - 1, "the last ones are kept"
+        assert len(set(brought) & set(known)) >= RECEIPTS_KEPT - 1, "the last receipts are kept"
 
     def test_receipts_alone_make_no_thread(self, journaling: DrivenStorage) -> None:
         journaling.apply(commit(receipts=["elsewhere"]))

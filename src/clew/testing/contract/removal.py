@@ -1,4 +1,4 @@
-"""Removal: of checkpoints, of all state, of threads; and what stays."""
+"""Removal of checkpoints, of all state and of threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLEARING = Removal(state=True)
 
 class RemovalContract(ContractPart):
     def removed(self, outcome: Applied, count: int) -> bool:
-        """Whether `outcome` says that `count` were removed, if it can tell."""
+        """Whether `outcome` reports `count` removed records, if it can tell."""
         return outcome.removed == count or self.answers_get_lost
 
     def test_removing_checkpoints_takes_the_named_ones_and_their_attachments(self, store: DrivenStorage) -> None:

@@ -1,4 +1,4 @@
-"""The scene of a rule's case: a thread as the next commit finds it, and what makes up a case."""
+"""Scenes and cases: the thread that a rule is tested on, and the parts of a case."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Needs = Literal["journals", "shares_forks"]
 
 @dataclass(slots=True)
 class Scene:
-    """Thread `t` of Ann as the next commit finds it: checkpoints `c0`, `c1` and whatever came after them."""
+    """Ann's thread `t` before the tested commit: checkpoints `c0`, `c1` and later commits."""
 
     store: DrivenStorage
     basis: Basis
     sequence: int
     head: str
     tokens: list[int] = field(default_factory=list)
-    """Those of the thread's leases, the last one last."""
+    """The tokens of the thread's leases, oldest first."""
     last: str | None = None
     """The end of the thread's chain."""
 
     def usual(self, commit_id: str | None = None, **parts: Any) -> Commit:
-        """The commit that an agent makes next. `parent` and `on_conflict` are those of its checkpoint."""
+        """Return an agent's next commit. `parent` and `on_conflict` are those of its checkpoint."""
         commit_id = commit_id or new_id()
         named = {name: parts.pop(name) for name in ("parent", "on_conflict", "namespace") if name in parts}
         end = self.basis.next_value
@@ -45,17 +45,17 @@ class Scene:
         return commit("t", commit_id=commit_id, **usual | parts)
 
     def other(self, **parts: Any) -> Commit:
-        """A commit to the thread that is not of the usual kind."""
+        """Return an untypical commit to the thread."""
         return commit("t", user=ANN, **{"basis": self.basis, **parts})
 
     def apply(self, made: Commit) -> None:
-        """Apply what a case needs, and see the thread as it is then."""
+        """Apply a commit that a case needs, and update the scene."""
         outcome = self.store.apply(made)
         if made.thread_id == "t":
             self.saw(made, outcome.basis)
 
     def saw(self, made: Commit, basis: Basis | None = None) -> None:
-        """Go on from `made`, which is applied before the commit in question, and left `basis` if that is known."""
+        """Update the scene for `made`, which is applied before the tested commit."""
         if basis is None:
             basis = replace(self.basis, next_value=made.values.end if made.values else self.basis.next_value)
         self.basis = basis
@@ -66,7 +66,7 @@ class Scene:
 
 
 def new_scene(store: DrivenStorage) -> Scene:
-    """A store with thread `t`, as every case begins."""
+    """Return a store with thread `t`, from which every case starts."""
     first = commit("t", commit_id="c0", user=ANN, values=row(0, 3), checkpoint=checkpoint("c0", covers=[(0, 3)]))
     basis = store.apply(first).basis
     assert basis is not None
@@ -84,7 +84,7 @@ Make = Callable[[Scene], Commit]
 
 
 def applied(*makers: Make) -> Step:
-    """Commits that a case needs, each made when those before it are applied."""
+    """Return a step that applies commits, each made after the previous ones were applied."""
 
     def prepare(scene: Scene) -> None:
         for make in makers:
@@ -98,11 +98,12 @@ nothing = applied()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One way to meet a rule.
+    """One way to break a rule.
 
-    `prepare` makes what the case needs. `refused` and `allowed` make the two commits from the thread as it is. `clear`
-    takes away what was in the way of the refused commit, and returns it as it may be tried again, under the same id.
-    `before` makes the commit that makes a storage know the thread. `needs` names a capability.
+    `prepare` sets up the scene. `refused` and `allowed` make the two commits from it.
+    `clear` removes the obstacle for the refused commit, and returns the commit to retry
+    under the same id. `before` makes a commit after which the storage knows the thread.
+    `needs` names the required capabilities.
     """
 
     refused: Make

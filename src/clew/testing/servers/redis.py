@@ -1,4 +1,4 @@
-"""Redis: one server, a cluster of them, and a sentinel that watches over one."""
+"""Redis servers, clusters and sentinels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUICK = {"save": "", "appendonly": "no"}
 
 
 class RedisServer(Server):
-    """Redis without persistence. `settings` are those of redis.conf (`{"appendonly": "yes", "appendfsync": "always"}`)."""
+    """A Redis server without persistence. `settings` are those of redis.conf."""
 
     name = "redis"
 
@@ -46,11 +46,11 @@ class RedisServer(Server):
                 answer = connection.recv(100)
         except ConnectionError:
             return False
-        # Not "-LOADING": it is still reading what it stored.
+        # "-LOADING" means that it is still reading its stored data.
         return answer.startswith((b"+PONG", b"-NOAUTH"))
 
     def call(self, *command: str | int | bytes) -> Any:
-        """The answer to a command, as it comes."""
+        """Return the raw answer to a command."""
         password = self.settings.get("requirepass")
         client: Any = redis.Redis(
             host=HOST, port=self.port, password=str(password) if password else None, socket_timeout=30
@@ -60,18 +60,18 @@ class RedisServer(Server):
 
 
 def once(port: int, **options: Any) -> Any:
-    """A client that tries nothing twice: it has to notice what befalls a server."""
+    """Return a client without retries, so that tests notice failures."""
     return redis.Redis(host=HOST, port=port, retry=Retry(NoBackoff(), 0), **{"socket_timeout": 30, **options})
 
 
 class _Node(RedisServer):
     def free_port(self) -> int:
-        # A node talks to the others on its port plus 10,000.
+        # Nodes talk to each other on their port plus 10,000.
         return free_port(below=32_000)
 
 
 class RedisCluster(Closing):
-    """A real cluster: `masters` nodes that share the slots, each with `replicas` followers. A context manager."""
+    """A real cluster: `masters` nodes, each with `replicas` replicas. A context manager."""
 
     def __init__(self, masters: int = 3, *, replicas: int = 0, settings: Mapping[str, object] | None = None) -> None:
         own = {
@@ -104,7 +104,7 @@ class RedisCluster(Closing):
         self.wait_until_well()
 
     def wait_until_well(self) -> None:
-        """Return when every running node sees the whole cluster at work, and each follower follows."""
+        """Return when every running node sees a healthy cluster and all replicas connected."""
         wait_until(lambda: all(self._is_well(node) for node in self.nodes if node.running))
 
     def _is_well(self, node: RedisServer) -> bool:
@@ -118,22 +118,22 @@ class RedisCluster(Closing):
 
     @property
     def url(self) -> str:
-        """One node's address: a client finds the others from there."""
+        """The address of one node, from which a client discovers the others."""
         return self.nodes[0].url
 
     def node_of(self, slot: int) -> RedisServer:
-        """The node that serves `slot` now."""
+        """Return the node that currently serves `slot`."""
         for start, end, (_, port, *_), *_ in self.nodes[0].call("CLUSTER", "SLOTS"):
             if start <= slot <= end:
                 return next(node for node in self.nodes if node.port == port)
-        raise ServerError(f"nobody serves slot {slot}")
+        raise ServerError(f"no node serves slot {slot}")
 
     def close(self) -> None:
         self._opened.close()
 
 
 class RedisSentinel(RedisServer):
-    """A sentinel that watches `server` under the name `clew`, and alone may decide to promote a follower.
+    """A sentinel that monitors `server` under the name `clew`, and can promote a replica on its own.
 
     `settings` are those of sentinel.conf (`{"requirepass": "secret"}`).
     """
@@ -158,9 +158,9 @@ class RedisSentinel(RedisServer):
 
 
 def wait_until(holds: Callable[[], bool], *, seconds: float = 30) -> None:
-    """Return as soon as `holds()`; ServerError if that takes longer than `seconds`."""
+    """Return as soon as `holds()` is true. Raises ServerError after `seconds`."""
     until = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > until:
-            raise ServerError(f"waited {seconds} seconds for the servers, in vain")
+            raise ServerError(f"the servers were not ready within {seconds} seconds")
         time.sleep(0.02)

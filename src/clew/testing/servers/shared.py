@@ -1,4 +1,4 @@
-"""One server of each kind for the whole process, started when first asked for and stopped with the process."""
+"""Shared servers: one of each kind per process, started on first use and stopped with the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.testing.servers.redis import RedisCluster, RedisServer
 
 @cache
 def shared_postgres() -> str:
-    """The URL of a PostgreSQL server: `$CLEW_TEST_POSTGRES_URL`, or one that is started here."""
+    """Return the URL of a PostgreSQL server: `$CLEW_TEST_POSTGRES_URL`, or a new one."""
     if url := os.environ.get("CLEW_TEST_POSTGRES_URL"):
         return url
     server = PostgresServer()
@@ -22,7 +22,7 @@ def shared_postgres() -> str:
 
 @cache
 def shared_redis() -> str:
-    """The URL of a Redis server: `$CLEW_TEST_REDIS_URL`, or one that is started here."""
+    """Return the URL of a Redis server: `$CLEW_TEST_REDIS_URL`, or one that is started here."""
     if url := os.environ.get("CLEW_TEST_REDIS_URL"):
         return url
     server = RedisServer()
@@ -32,7 +32,7 @@ def shared_redis() -> str:
 
 @cache
 def shared_cluster() -> str:
-    """The URL of a node of a Redis Cluster of three, started here."""
+    """Return the URL of a node of a three-node Redis Cluster that is started here."""
     cluster = RedisCluster()
     atexit.register(cluster.close)
     return cluster.url

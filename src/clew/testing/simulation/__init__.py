@@ -1,6 +1,7 @@
-"""Deterministic simulator: clients, stores and the network between them in one OS process, in virtual time, from a seed.
+"""Deterministic simulator: clients, stores and their network in one OS process, in virtual time.
 
-`simulate(SCENARIOS["sync"], 7)` runs seed 7 and says what is wrong. `python -m clew.testing.simulation --help` runs many.
+`simulate(SCENARIOS["sync"], 7)` runs seed 7 and returns what is wrong. To run many seeds, see
+`python -m clew.testing.simulation --help`.
 """
 
 from clew.testing.simulation.scenarios import SCENARIOS, Scenario

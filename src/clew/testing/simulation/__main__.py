@@ -1,4 +1,4 @@
-"""`python -m clew.testing.simulation`: runs many seeds on all cores, replays one, or shrinks it."""
+"""Entry point of `python -m clew.testing.simulation`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated client: its processes, one after the other, which share its notes and go on with its steps."""
+"""Simulated client: a sequence of processes that share its notes and continue its steps."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from clew.testing.simulation.loop import Process
 from clew.testing.simulation.network import Link, Server, Weather
 from clew.testing.simulation.notes import Knowledge, Notes
 from clew.testing.simulation.plan import Lane, Step
-from clew.testing.simulation.work import Worker
+from clew.testing.simulation.worker import Worker
 
 if TYPE_CHECKING:
     from clew.testing.simulation.world import World
 
 
 class Client:
-    """One of the clients of a world. `done` is called when all its steps are tried and its last process has ended."""
+    """A client. `done` is called when all its steps were tried and its last process has ended."""
 
     def __init__(self, world: World, number: int, done: Callable[[], None]) -> None:
         self._world = world
@@ -42,7 +42,7 @@ class Client:
         self.finished = False
 
     def start(self) -> None:
-        """Begin a process that goes on where the one before ended."""
+        """Start a process that continues where the previous one ended."""
         if self.finished:
             return
         self._lives += 1
@@ -79,10 +79,10 @@ class Client:
             now=world.loop.time,
             clock=self.clock,
             may_hide=world.scenario.may_hide,
-            put_off=world.scenario.durability == "background",
+            defers=world.scenario.durability == "background",
         )
         await asyncio.gather(*(self._work(worker, lane, steps) for lane, steps in self._lanes.items()))
-        # Most end in an orderly way, some just end.
+        # Most processes end with a release, some without one.
         if Random(f"{plan.seed} {self.name} end").random() < 0.7:
             try:
                 await checkpointer.arelease()

@@ -1,4 +1,4 @@
-"""Clocks of simulated processes: each has its own wall clock, which may be wrong and jump, and a rate of its own."""
+"""Clocks of simulated processes: wall clocks that may be wrong and jump, each with its rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class SimulatedClock:
-    """A clock that shows virtual time, `skew` seconds wrong and `rate` times as fast. `monotonic` never goes back."""
+    """A clock of virtual time, off by `skew` seconds and `rate` times as fast."""
 
     def __init__(self, loop: VirtualLoop, *, skew: float = 0.0, rate: float = 1.0) -> None:
         self._loop = loop
@@ -27,7 +27,7 @@ class SimulatedClock:
 
 
 class SeededChance:
-    """Ids and jitter of a run, drawn from its seed."""
+    """The source of ids and jitter in a run, drawn from its seed."""
 
     def __init__(self, chance: Random, loop: VirtualLoop) -> None:
         self.randbytes = chance.randbytes

@@ -1,4 +1,4 @@
-"""Command that runs the simulator: seeds by the thousand on all cores, or one with its trace."""
+"""Command line of the simulator: runs thousands of seeds on all cores, or one with its trace."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from clew.testing.simulation.plan import Plan
 from clew.testing.simulation.scenarios import SCENARIOS, Scenario
-from clew.testing.simulation.shrink import shrink, told
+from clew.testing.simulation.shrink import described, shrink
 from clew.testing.simulation.world import Outcome, planned, simulate
 
 _CHUNK: Final = 10
 _COLLECT: Final = 20
-"""Garbage is collected after so many runs."""
+"""Runs between two garbage collections."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of many seeds of one scenario."""
+    """The totals of many seeds of one scenario."""
 
     seeds: int = 0
     commits: int = 0
@@ -77,7 +77,7 @@ def run_seeds(job: tuple[str, Sequence[int]]) -> Tally:
 
 
 def run_many(name: str, seeds: Sequence[int], jobs: int) -> Iterator[Tally]:
-    """Run seeds on so many cores; what came of each chunk as it ends."""
+    """Run seeds in `jobs` processes. Yields the totals of each chunk as it ends."""
     left = iter(seeds)
     chunks: list[list[int]] = []
     while chunk := list(islice(left, _CHUNK)):
@@ -95,7 +95,7 @@ def _begin() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code is 1 if anything is wrong."""
+    """Run the command. Returns exit code 1 if anything is wrong."""
     args = _parsed(arguments)
     console = Console(highlight=False, soft_wrap=True)
     if args.seed is not None:
@@ -159,7 +159,7 @@ def _replay(name: str, seed: int, args: argparse.Namespace, console: Console) ->
 def _shrunk(scenario: Scenario, plan: Plan, console: Console) -> Plan:
     found = simulate(scenario, plan.seed, plan=plan).findings.counts
     if not found:
-        console.print(f"seed {plan.seed} holds: there is nothing to shrink", markup=False)
+        console.print(f"seed {plan.seed} passes: there is nothing to shrink", markup=False)
         return plan
     with console.status("shrinking") as status:
         shrunk = shrink(
@@ -171,7 +171,7 @@ def _shrunk(scenario: Scenario, plan: Plan, console: Console) -> Plan:
             ),
         )
     console.print(f"{len(shrunk.numbers)} of {len(plan.numbers)} decisions are left:", markup=False)
-    for line in told(shrunk):
+    for line in described(shrunk):
         console.print(f"  {line}", markup=False)
     kept = ",".join(map(str, sorted(shrunk.numbers)))
     console.print(f"replay: make simulate ARGS='--only {scenario.name} --seed {plan.seed} --keep {kept}'", markup=False)
@@ -179,7 +179,7 @@ def _shrunk(scenario: Scenario, plan: Plan, console: Console) -> Plan:
 
 
 def _named_in(outcome: Outcome) -> list[str]:
-    """The threads that findings are about."""
+    """Return the threads that the findings name."""
     known = {event[3] for event in outcome.trace.events if event[3]}
     return [each for each in sorted(known) if any(f"{each}:" in text for text in outcome.findings.texts)]
 
@@ -187,20 +187,20 @@ def _named_in(outcome: Outcome) -> list[str]:
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m clew.testing.simulation", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME", help=f"a scenario: {', '.join(SCENARIOS)}")
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds of each scenario")
-    parser.add_argument("--first", type=int, default=1, help="the first of them")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
-    parser.add_argument("--seed", type=int, help="replay this one, with the trace of the threads that it fails on")
+    parser.add_argument("--seeds", type=int, default=100, help="number of seeds for each scenario")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--seed", type=int, help="replay this seed, with the trace of the threads that fail")
     parser.add_argument("--shrink", action="store_true", help="with --seed: leave out what the failure does not need")
     parser.add_argument(
-        "--keep", metavar="NUMBERS", help="with --seed: only these decisions of the plan, as --shrink tells"
+        "--keep", metavar="NUMBERS", help="with --seed: keep only these decisions of the plan, as printed by --shrink"
     )
-    parser.add_argument("--all", action="store_true", help="with --seed: the trace of all threads")
+    parser.add_argument("--all", action="store_true", help="with --seed: print the trace of all threads")
     args = parser.parse_args(arguments)
     args.only = args.only or list(SCENARIOS)
     for name in args.only:
         if name not in SCENARIOS:
-            parser.error(f"there is no scenario {name!r}; there are {', '.join(SCENARIOS)}")
+            parser.error(f"unknown scenario {name!r}; choose from {', '.join(SCENARIOS)}")
     if args.seed is not None and len(args.only) != 1:
-        parser.error("--seed needs one scenario: --only NAME")
+        parser.error("--seed needs exactly one scenario: --only NAME")
     return args

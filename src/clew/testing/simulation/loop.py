@@ -1,7 +1,7 @@
-"""Event loop in virtual time: time passes when nothing is left to do, and a seeded draw says which callback goes next.
+"""Event loop in virtual time: time advances when no callback is ready.
 
-Nothing is waited for and no file is watched. Callbacks belong to a simulated process (`Process`), which can be frozen: its
-callbacks are held back while the world goes on, and its timers fire late.
+The loop never sleeps and watches no files. Callbacks belong to a simulated process (`Process`).
+While a process is frozen, its callbacks are held back and its timers fire late.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from random import Random
 from typing import Any, Final
 
 MOST_CALLBACKS: Final = 400_000
-"""A run that needs more does not come to an end."""
+"""A run with more callbacks counts as endless."""
 _process: ContextVar[Process | None] = ContextVar("clew_simulated_process", default=None)
 
 
 class EndlessError(Exception):
-    """The run can't end: every task waits for ever, or goes round and round."""
+    """The run can't end: every task waits forever, or tasks loop forever."""
 
 
 class Process:
-    """A simulated OS process: what runs in it, and whether it runs.
+    """A simulated OS process. Tasks that it starts belong to it.
 
-    Whatever it starts belongs to it. Tasks of a process that was killed are cancelled; they can't do any harm, because its
-    connections are gone (`Link` looks at `alive`).
+    The tasks of a killed process are cancelled. What they do until then has no effect, because the
+    process has no connections any more (`Link` checks `alive`).
     """
 
     def __init__(self, name: str) -> None:
@@ -46,12 +46,12 @@ class Process:
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Those that are not done, the oldest first."""
+        """Tasks that are not done, oldest first."""
         return [each for each in self._tasks if not each.done()]
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop of one run. `chance` draws which ready callback goes on; any order of them is a legal one."""
+    """The loop of one run. `chance` draws which ready callback runs next; any order is legal."""
 
     def __init__(self, chance: Random) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.set_task_factory(_make_task)
         self.set_exception_handler(self._note_error)
         self.errors: list[str] = []
-        """What callbacks and tasks raised and nobody saw."""
+        """Unhandled errors of callbacks and tasks."""
 
-    # What asyncio asks of a loop
+    # The interface that asyncio needs
 
     def time(self) -> float:
         return self._passed
@@ -83,7 +83,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        # Some time always passes, as on a real clock: whoever waits for a rest too small for a float would wait for ever.
+        # Time always advances, as on a real clock. A delay that is lost in float rounding would
+        # loop forever.
         return self.call_at(self._passed + max(delay, 1e-6), callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
@@ -95,13 +96,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is dropped when its time comes."""
+        """Do nothing: a cancelled timer is dropped when it is due."""
 
     def _process_events(self, event_list: Any) -> None:
-        """There are none."""
+        """Do nothing: there are no file events."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps."""
+        """Do nothing: the loop never sleeps."""
 
     def _run_once(self) -> None:
         soon, draw = self._soon, self._draw
@@ -122,13 +123,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.callbacks += 1
             handle._run()
         if self.callbacks > MOST_CALLBACKS:
-            raise EndlessError(f"no end after {MOST_CALLBACKS:,} callbacks")
+            raise EndlessError(f"the run did not end within {MOST_CALLBACKS:,} callbacks")
 
     def _pass(self) -> None:
-        """Let time pass until something is ready."""
+        """Advance time until a callback is ready."""
         timers, soon = self._timers, self._soon
         if self.callbacks > MOST_CALLBACKS:
-            raise EndlessError(f"no end after {MOST_CALLBACKS:,} callbacks")
+            raise EndlessError(f"the run did not end within {MOST_CALLBACKS:,} callbacks")
         while timers:
             when, _, handle = heappop(timers)
             if handle._cancelled:
@@ -138,7 +139,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             while timers and timers[0][0] <= self._passed:
                 soon.append(heappop(timers)[2])
             return
-        raise EndlessError("every task waits for ever")
+        raise EndlessError("every task waits forever")
 
     def _note_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -153,24 +154,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.create_task(work, context=context)
 
     def freeze(self, process: Process) -> None:
-        """Let `process` stand still, as a stopped one does."""
+        """Stop `process`, as SIGSTOP does."""
         process.frozen = True
 
     def thaw(self, process: Process) -> None:
-        """Let it go on: everything that came due meanwhile is ready at once."""
+        """Continue `process`: every callback that came due in the meantime is ready at once."""
         process.frozen = False
         self._soon += process.held
         process.held = []
 
     def kill(self, process: Process) -> None:
-        """End `process` wherever it is."""
+        """End `process` at once."""
         process.alive = False
         self.thaw(process)
         for task in process.tasks:
             task.cancel()
 
     def end(self, processes: list[Process]) -> None:
-        """Let killed processes run out, whatever they are at, and close."""
+        """Cancel the remaining tasks of `processes` until they end, and close the loop."""
         self.callbacks = 0
         for _ in range(1000):
             left = [task for process in processes for task in process.tasks]
@@ -195,7 +196,7 @@ def _make_task(
     if context is not None:
         named = context.get(_process)
         if named is None and process is not None:
-            # Whoever starts a task in an empty context is still in this process.
+            # A task started in an empty context still belongs to this process.
             context.run(_process.set, process)
         process = named or process
     task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context, **more)

@@ -1,7 +1,8 @@
-"""Simulated servers and the network to them: requests and answers are late, overtake each other, get lost, or come twice.
+"""Simulated servers and network: requests and answers are delayed, reordered, lost or duplicated.
 
-A server is a memory storage. What it has applied is durable, except on a server that `forgets` (a cache without fsync): that
-one may lose its last writes in a crash. A request that was sent may arrive after its sender gave up or died.
+A server is a memory storage. Its writes are durable, except on a server that `forgets` (a cache
+without fsync), which may lose its last writes in a crash. A request may arrive after its sender
+gave up or died.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
     CheckpointQuery,
+    Content,
     JournalPage,
     JournalQuery,
     MessageQuery,
@@ -34,21 +36,21 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.memory import MemoryStorage
-from clew.storage.protocol import Capabilities
+from clew.storage.protocol import Capabilities, Own
 from clew.storage.rules import adds
 from clew.testing.simulation.loop import Process, VirtualLoop
 from clew.testing.simulation.trace import Trace
 
 PATIENCE: Final = 2.0
-"""For how many seconds a driver waits for an answer."""
+"""Seconds that a driver waits for an answer."""
 LATEST: Final = 12.0
-"""How late a second copy of a request may arrive."""
-_CHANGES: Final = frozenset({"apply", "lease", "trim"})
+"""The latest that a second copy of a request arrives, in seconds."""
+_CHANGES: Final = frozenset({"apply", "lease", "trim", "put_own"})
 
 
 @dataclass(slots=True)
 class Weather:
-    """How the way to a server is for one client: shares of requests and answers, from 0 to 1."""
+    """One client's connections to a server: shares of bad requests and answers, from 0 to 1."""
 
     lossy: float = 0.0
     slow: float = 0.0
@@ -57,7 +59,7 @@ class Weather:
 
 
 class Server:
-    """A store, and how it is doing. `full`: it takes no additions."""
+    """A store and its condition. A `full` one refuses additions."""
 
     def __init__(
         self, name: str, *, forgets: bool = False, memory: Callable[[], MemoryStorage] = MemoryStorage
@@ -72,23 +74,23 @@ class Server:
         self._done: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
     def call(self, name: str, args: tuple[Any, ...], more: dict[str, Any]) -> Any:
-        """The result of an operation, at once."""
-        if self.full and name == "apply" and any(map(adds, args[0])):
-            raise StorageError(f"{self.name}: no space left; make room")
+        """Run an operation and return its result."""
+        if self.full and (name == "put_own" or (name == "apply" and any(map(adds, args[0])))):
+            raise StorageError(f"{self.name}: no space left; free some space")
         result = run(getattr(self.store, name)(*args, **more))
         if self.forgets and name in _CHANGES:
             self._done.append((name, ([self._again(each) for each in args[0]],) if name == "apply" else args, more))
         return result
 
     def _again(self, commit: Commit) -> Commit:
-        """The commit as it is to be done again after a crash: a thread is then what it was before."""
+        """Return the commit to replay after a crash, with the same incarnation for its thread."""
         thread = self.store._threads.get(commit.thread_id)
         if thread is None or commit.begin is not None:
             return commit
         return replace(commit, begin=Begin(incarnation=thread.incarnation))
 
     def crash(self, lost: int) -> None:
-        """Go down; one that forgets loses its last `lost` writes."""
+        """Go down. A server that forgets loses its last `lost` writes."""
         self.down, self.paused = True, False
         self.lives += 1
         if self.forgets and lost:
@@ -100,7 +102,7 @@ class Server:
 
 
 def run(work: Any) -> Any:
-    """The result of a coroutine that never suspends."""
+    """Return the result of a coroutine that never suspends."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -110,7 +112,7 @@ def run(work: Any) -> Any:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request on its way, and whoever waits for the answer."""
+    """A request on its way, and the future of its answer."""
 
     link: Link
     name: str
@@ -121,7 +123,7 @@ class Request:
 
     @property
     def thread(self) -> str:
-        """The thread that it is about, or the first of them."""
+        """The thread that the request names, or the first of several."""
         first = self.args[0] if self.args else None
         if isinstance(first, (list, tuple)):
             first = first[0] if first else None
@@ -129,16 +131,22 @@ class Request:
 
     @property
     def may_come_twice(self) -> bool:
-        """Whether a second copy can do no harm, by the contract: a commit that says what it is based on is recognised, also
-        after its thread was deleted. One without a basis begins a thread anew then, so it is not sent twice."""
-        return self.name == "apply" and all(
+        """Whether the contract makes a second copy harmless.
+
+        A commit with a basis or a chain is recognised, even after its thread was deleted. A commit
+        without them would create the thread again, so it is not duplicated. An own record is
+        changed by compare-and-swap.
+        """
+        if self.name != "apply":
+            return self.name == "put_own"
+        return all(
             each.basis is not None or (each.after is not None and each.after.commit_id is not None)
             for each in self.args[0]
         )
 
 
 class Network:
-    """Takes requests to servers and answers back."""
+    """Delivers requests to servers and answers to clients."""
 
     def __init__(self, loop: VirtualLoop, trace: Trace) -> None:
         self._loop = loop
@@ -146,10 +154,10 @@ class Network:
         self._context = contextvars.Context()
         self.faults: Counter[str] = Counter()
         self.calm = False
-        """Whether nothing goes wrong any more."""
+        """Whether all faults are over."""
 
     def at(self, when: float, call: Any, *args: Any) -> None:
-        """Have `call` done at a time, whoever asks and whatever becomes of him."""
+        """Schedule `call`, independently of the process that asks for it."""
         self._loop.call_at(when, call, *args, context=self._context)
 
     def send(self, request: Request) -> None:
@@ -198,7 +206,7 @@ class Network:
             self.at(self._loop._passed + link.chance.uniform(0.0, LATEST), self._again, request)
 
     def _again(self, request: Request) -> None:
-        """A copy of the request arrives, and nobody waits for the answer."""
+        """Deliver a copy of the request, whose answer nobody awaits."""
         server = request.link.server
         if server.paused:
             server.waiting.append(request)
@@ -220,7 +228,7 @@ class Network:
                 request.answer.set_result(result)
 
     def _lose(self, request: Request, why: str) -> None:
-        """The sender notices at once, as with a connection that breaks, or only when it has waited too long."""
+        """Lose the request or its answer. The sender notices at once, or by timeout."""
         self.faults[why] += 1
         if self._trace.on:
             self._trace.note(request.link.client, f"{why}: {request.name}", request.thread, request.link.server.name)
@@ -235,7 +243,7 @@ class Network:
     # Servers
 
     def resume(self, server: Server) -> None:
-        """Let a paused server go on with what has arrived meanwhile."""
+        """Resume a paused server, which handles the requests that have arrived."""
         server.paused = False
         waiting, server.waiting = server.waiting, []
         for request in waiting:
@@ -249,7 +257,7 @@ class Network:
 
 
 class Link:
-    """One client's connections to a server: a storage."""
+    """A storage that sends each operation to a server: one client's connections."""
 
     def __init__(
         self, network: Network, server: Server, process: Process, client: str, weather: Weather, chance: Random
@@ -274,7 +282,7 @@ class Link:
         await self._call("setup")
 
     async def close(self) -> None:
-        """Connections need no words."""
+        """Do nothing: simulated connections need no close."""
 
     async def ping(self) -> None:
         await self._call("ping")
@@ -307,6 +315,10 @@ class Link:
         found: list[ThreadRecord] = await self._call("threads", query)
         return found
 
+    async def content(self, thread_id: str) -> Content | None:
+        found: Content | None = await self._call("content", thread_id)
+        return found
+
     async def stats(self, user: User) -> StorageStats:
         found: StorageStats = await self._call("stats", user)
         return found
@@ -317,6 +329,14 @@ class Link:
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         await self._call("trim", list(entries))
+
+    async def own(self, name: Own) -> bytes | None:
+        found: bytes | None = await self._call("own", name)
+        return found
+
+    async def put_own(self, name: Own, data: bytes, *, instead_of: bytes | None) -> bool:
+        done: bool = await self._call("put_own", name, data, instead_of=instead_of)
+        return done
 
     async def reclaim(self) -> None:
         await self._call("reclaim")

@@ -1,4 +1,4 @@
-"""Notes of simulated clients, in memory, and what each client knows of what it wrote."""
+"""Notes of simulated clients, in memory, and each client's knowledge of its own commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clew.testing.verdict.history import (
 
 
 class Notes:
-    """The notes of one client. It outlives the client's process, as a file would."""
+    """The notes of one client. Like a file, they outlive the client's processes."""
 
     def __init__(self, writer: int, now: Callable[[], float]) -> None:
         self.writer = writer
@@ -33,7 +33,7 @@ class Notes:
         self.lines.append(Started(self._now()))
 
     def attempt(self, thread: str, kind: Kind, removes: Sequence[Named] = (), *, number: int | None = None) -> int:
-        """Note that a commit is about to be tried; returns its number."""
+        """Note that an attempt begins. Returns its number."""
         if number is None:
             number = self._numbers[thread] + 1
         self._numbers[thread] = max(self._numbers[thread], number)
@@ -43,27 +43,30 @@ class Notes:
     def end(
         self, thread: str, number: int, error: str | None = None, *, early: float = 0.0, alone: bool = False
     ) -> None:
-        """Note that the attempt was acknowledged, so many seconds earlier, or what was raised instead."""
+        """Note that the attempt was acknowledged, `early` seconds ago, or raised `error`."""
         self.lines.append(Ended(self._now() - early, thread, number, error, alone))
 
     def look(self, begun: float, thread: str, view: View, entries: Iterable[Entry] | None, *, elsewhere: bool) -> None:
-        """Note what a read that began at `begun` has found."""
+        """Note the result of a read that began at `begun`."""
         seen = None if entries is None else in_rows(entries)
         self.lines.append(Looked(begun, self._now(), thread, view, seen, elsewhere))
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """What a client knows of its own commits to one thread, by their numbers: those that must be there, and in `doubtful` those
-    that may be there or not, because their end or the end of their removal is not known."""
+    """A client's knowledge of its own commits to one thread, by their numbers.
+
+    Commits in `messages`, `checkpoints` and `attachments` must be in the store. Those in `doubtful`
+    may be, because their end or the end of their removal is unknown.
+    """
 
     messages: dict[int, None] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
     attachments: dict[int, int] = field(default_factory=dict)
-    """The number of the checkpoint that each is attached to."""
+    """Maps each attachment to the number of its checkpoint."""
     attached: dict[int, int] = field(default_factory=dict)
-    """The same of all that were ever tried."""
+    """The same for all attachments that were ever attempted."""
     doubtful: set[Named] = field(default_factory=set)
     said: set[int] = field(default_factory=set)
-    """All messages that were ever tried, removed ones too."""
+    """All messages that were ever attempted, including removed ones."""
     log: list[str] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""Plan of a run: everything that a seed decides beforehand, as a list of numbered decisions that can be left out one by one.
+"""Plan of a run: what a seed decides in advance, as numbered decisions that can be left out.
 
-Clients have lanes, which run beside each other; a lane has steps, one after the other. Troubles come at set times. Whatever is
-drawn while the run goes on (delays, losses, the order of callbacks) is drawn by streams of the seed's own for each client, so
-that leaving out one decision changes little else.
+Clients have concurrent lanes; a lane is a sequence of steps. Troubles happen at fixed times. What
+is drawn during the run (delays, losses, the order of callbacks) comes from separate random streams
+of the seed for each client, so that leaving out one decision changes little else.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Op = Literal[
 ]  # fmt: skip
 Lane = Literal["own", "shared", "talk", "victims", "turns", "loose"]
 TroubleKind = Literal["kill", "stop", "jump", "crash", "pause", "fill", "cut", "lossy", "slow", "twice"]
-"""`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to a server; the others to the
-way from a client to a server."""
+"""`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to
+a server; the others to the connections between a client and a server."""
 
 SECONDS: Final = 8.0
-"""About how long a run takes, in virtual time, before everything is healed."""
+"""The approximate virtual time of a run before all faults are healed."""
 _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "own": {
         "save": 40, "forget": 12, "drop": 8, "attach": 6, "describe": 5, "fork": 4, "clear": 2, "delete": 2, "thin": 4,
@@ -35,7 +35,7 @@ _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "loose": {"append": 40, "say": 15, "clear": 6, "delete": 8, "look": 10},
 }  # fmt: skip
 _WHOLE: Final = ("clear", "delete")
-"""Removals of all that a thread has."""
+"""Removals of a thread's whole state or content."""
 _THREADS: Final[Mapping[Lane, int]] = {"shared": 2, "talk": 2, "victims": 2, "turns": 1, "loose": 2}
 TROUBLES: Final[Mapping[TroubleKind, int]] = {
     "kill": 6, "stop": 4, "jump": 3, "crash": 8, "pause": 6, "fill": 1, "cut": 8, "lossy": 6, "slow": 4, "twice": 4,
@@ -44,9 +44,10 @@ TROUBLES: Final[Mapping[TroubleKind, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that a client does, at a time or as soon as it can. `draw` decides what is still open about it.
+    """A call of a client, at the time `at` or as soon as it can. `draw` decides the rest.
 
-    The times don't depend on the steps before: so a step that is left out changes little for the others."""
+    The times don't depend on the steps before, so leaving out a step changes little for the others.
+    """
 
     number: int
     client: int
@@ -59,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that goes wrong at a time, for so long; `amount` is how much of it."""
+    """A fault that begins at `at` and lasts `length` seconds; `amount` is its strength."""
 
     number: int
     at: float
@@ -72,7 +73,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What happens in a run. `salt` gives the same decisions another order of events."""
+    """The decisions of a run. Another `salt` gives them another order of events."""
 
     seed: int
     clients: int
@@ -87,7 +88,7 @@ class Plan:
         return [*(each.number for each in self.troubles), *(each.number for each in self.steps)]
 
     def without(self, numbers: Collection[int]) -> Plan:
-        """The same plan without some of its decisions."""
+        """Return the plan without some of its decisions."""
         return replace(
             self,
             steps=tuple(each for each in self.steps if each.number not in numbers),
@@ -95,7 +96,7 @@ class Plan:
         )
 
     def only(self, numbers: Collection[int]) -> Plan:
-        """The same plan with some of its decisions alone."""
+        """Return the plan with only some of its decisions."""
         return self.without(set(self.numbers) - set(numbers))
 
     def lanes(self, client: int) -> dict[Lane, list[Step]]:
@@ -114,13 +115,13 @@ def make_plan(
     removals: bool,
     servers: int,
     clients: int = 3,
-    steps: int = 300,
+    steps: int = 350,
     troubles: Mapping[TroubleKind, int] = TROUBLES,
 ) -> Plan:
-    """The plan of a seed for the scenario `name`: so many `steps`, or a few more, in the lanes of all clients together."""
+    """Return the plan of a seed for the scenario `name`, with at least `steps` steps in all."""
     chance = Random(f"{seed} {name}")
     numbers = iter(range(1_000_000))
-    # Some runs have little trouble, some have much; some have wrong clocks, most have good ones.
+    # Some runs have few troubles, some have many. Most have good clocks.
     troubled = chance.choice((2, 6, 10, 16))
     wrong = chance.choice((0.0, 0.0, 0.5, 5.0, 60.0))
     made: list[Step] = []
@@ -128,8 +129,10 @@ def make_plan(
     each = -(-steps // sum(map(len, taken)))
     for client, mine in enumerate(taken):
         for lane in mine:
-            # Some come when the troubles are over, so that each run has commits to judge, and shows how it recovers.
-            times = sorted(chance.uniform(0, SECONDS if chance.random() < 0.7 else 1.5 * SECONDS) for _ in range(each))
+            # A third of the steps comes after most troubles, so that each run has commits to judge
+            # and shows the recovery.
+            spans = chance.choices(((0, SECONDS), (SECONDS, 1.5 * SECONDS)), (2, 1), k=each)
+            times = sorted(chance.uniform(*span) for span in spans)
             ops = {op: often for op, often in _WORK[lane].items() if removals or lane != "own" or op not in _WHOLE}
             made += [
                 Step(
@@ -151,7 +154,7 @@ def make_plan(
             kind=kind,
             client=chance.randrange(clients),
             server=chance.randrange(servers),
-            length=chance.choice((0.1, 0.5, 1.5, 3.0, 5.0)) * (20 if kind == "stop" and chance.random() < 0.3 else 1),
+            length=_length(kind, chance),
             amount=chance.random(),
         )
         for kind in chance.choices(kinds, [troubles[each] for each in kinds], k=troubled)
@@ -164,6 +167,14 @@ def make_plan(
         skews=tuple(chance.uniform(-wrong, wrong) for _ in range(clients)),
         rates=tuple(1.0 + chance.uniform(-0.01, 0.01) for _ in range(clients)),
     )
+
+
+def _length(kind: TroubleKind, chance: Random) -> float:
+    length = chance.choice((0.1, 0.5, 1.5, 3.0, 5.0))
+    if kind == "stop" and chance.random() < 0.3:
+        return 20 * length
+    # Every write fails while a disk is full, so a long time shows no more than a short one.
+    return min(length, 1.5) if kind == "fill" else length
 
 
 def _thread(lane: Lane, client: int, chance: Random) -> str:

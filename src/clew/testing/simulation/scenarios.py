@@ -1,4 +1,4 @@
-"""Scenarios: which stores there are, how a client opens them, and what is promised of them."""
+"""Scenarios: the stores of a run, how clients open them, and what they promise."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import clew
-from clew.checkpointer.answers import Answer
+from clew.answers import Answer
 from clew.checkpointer.background import Background
-from clew.checkpointer.blocking import LoopRunner
+from clew.checkpointer.runner import LoopRunner
 from clew.clock import Clock
 from clew.codec.frame import intact
 from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
-from clew.factory.encrypting import with_encryption
+from clew.factory.encryption import with_encryption
 from clew.storage.cached import CachedStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
@@ -38,7 +38,7 @@ def _give(answer: Answer[R], task: asyncio.Task[R]) -> None:
 
 
 class HomeRunner(LoopRunner):
-    """Runs what is put off on the loop of the simulation."""
+    """Runs deferred saves on the loop of the simulation."""
 
     def start(
         self, work: Coroutine[Any, Any, R], ended: Callable[[BaseException | None], None] | None = None
@@ -49,34 +49,27 @@ class HomeRunner(LoopRunner):
         asyncio.ensure_future(work).add_done_callback(partial(_give, answer))
         return answer
 
-    def is_home(self) -> bool:
-        return True
-
 
 class SimulatedBackground(Background):
-    """A queue whose process may die with saves in it."""
+    """A queue of deferred saves whose process may die."""
 
     def finish(self) -> None:
-        """The OS process that simulates it has nothing to wait for."""
+        """Do nothing: the real OS process need not wait."""
 
 
 class SimulatedCheckpointer(clew.BaseCheckpointer):
-    """A checkpointer without OS threads."""
+    """A checkpointer that starts no OS threads."""
 
-    def _made_background(
-        self, durability: Literal["sync", "background"], max_saves: int, max_bytes: int
-    ) -> Background | None:
-        if durability == "sync":
-            return None
-        return SimulatedBackground(HomeRunner(), max_saves=max_saves, max_bytes=max_bytes, tasks=self._tasks)
+    def _new_background(self, **options: Any) -> Background:
+        return SimulatedBackground(HomeRunner(), **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A way to use stores. `wrapped` makes a client's storage of its connections.
+    """A way to use stores. `wrapped` makes a client's storage from its connections.
 
-    `may_hide`: after a failover, a read may lack what the lost store had not handed over. `forgets`: servers, by number, whose
-    last writes may be lost in a crash.
+    `may_hide`: after a failover, a read may lack what the lost store had not shipped. `forgets`:
+    the numbers of the servers that may lose their last writes in a crash.
     """
 
     name: str
@@ -90,22 +83,23 @@ class Scenario:
     forgets: frozenset[int] = frozenset()
     encrypted: bool = False
     memory: Callable[[], MemoryStorage] = MemoryStorage
-    """Makes the store of a server: a test gives one that breaks a promise."""
+    """Makes a server's store. Tests use one that breaks a promise."""
     troubles: Mapping[TroubleKind, int] = field(default_factory=lambda: TROUBLES)
-    """How often each trouble comes, compared with the others."""
+    """The relative frequency of each trouble."""
     twice: float = 0.0
-    """The share of commits of which a second copy arrives late, also without trouble."""
+    """The share of commits with a second, late copy, even without trouble."""
     loose: tuple[str, ...] = ()
-    """Prefixes of threads that are only judged for what nobody wrote, what is there twice, and different stores."""
+    """Prefixes of threads that are only checked for content that nobody wrote, duplicates, and
+    differences between the stores."""
 
     def open(self, links: Sequence[Storage], clock: Clock) -> clew.BaseCheckpointer:
-        """A client's checkpointer."""
+        """Return a client's checkpointer."""
         return SimulatedCheckpointer(
             self.wrapped(links, clock), retry_for=RETRY_FOR, clock=clock, durability=self.durability
         )
 
     def store(self, storage: Storage) -> clew.BaseCheckpointer:
-        """A checkpointer over one store alone, to see what it holds."""
+        """Return a checkpointer over a single store, to read its content."""
         return clew.BaseCheckpointer(with_encryption(storage, _KEYS) if self.encrypted else storage)
 
 
@@ -132,7 +126,7 @@ def _replicated(mode: Literal["sync", "async"], links: Sequence[Storage], clock:
 
 
 def _encrypted(scenario: Scenario) -> Scenario:
-    """The same with everything sealed: above a cache, below replication."""
+    """Return the scenario with encryption: above a cache, below replication."""
 
     def wrapped(links: Sequence[Storage], clock: Clock) -> Storage:
         if scenario.replicated:

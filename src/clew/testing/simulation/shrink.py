@@ -1,4 +1,4 @@
-"""Shrinking of a failing run: decisions of its plan are left out as long as the same kind of finding stays."""
+"""Shrinking of a failing run: leaves out decisions while the same kind of fault is found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.testing.simulation.scenarios import Scenario
 from clew.testing.simulation.world import simulate
 
 RUNS: Final = 600
-"""How many runs a shrinking takes at most."""
+"""The maximum number of runs."""
 
 
 def shrink(
@@ -21,10 +21,10 @@ def shrink(
     runs: int = RUNS,
     report: Callable[[int, int], None] = lambda runs, left: None,
 ) -> Plan:
-    """A smaller plan that still ends with a finding of one of `kinds`; `plan` itself if there is none.
+    """Return a smaller plan that still finds one of `kinds`; `plan` itself if there is none.
 
-    Whole clients are left out first, then halves, quarters and so on of the decisions, then single ones. `report` is told how
-    many runs were made and how many decisions are left.
+    Leaves out whole clients first, then halves, quarters and so on of the decisions, then single
+    ones. Calls `report` with the number of runs so far and of decisions left.
     """
     made = 0
 
@@ -55,8 +55,8 @@ def shrink(
     return plan
 
 
-def told(plan: Plan) -> list[str]:
-    """What is left of a plan, in words."""
+def described(plan: Plan) -> list[str]:
+    """Return the decisions of a plan in words."""
     lines = [
         f"{each.at:8.3f}  {each.kind}, client {each.client}, server {each.server}, {each.length:g} s"
         for each in plan.troubles

@@ -1,4 +1,4 @@
-"""Trace of a run: what was asked of which store and what came of it, and the faults in between."""
+"""Trace of a run: the requests to each store, their results, and the faults."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
-from clew.storage.protocol import RESERVED
 
 if TYPE_CHECKING:
     from clew.testing.simulation.loop import VirtualLoop
     from clew.testing.simulation.network import Request
 
 Event = tuple[float, str, str, str, str]
-"""Virtual time, who, the store (or nothing), the thread (or nothing), and what happened."""
+"""Virtual time, process, store (or empty), thread (or empty), and what happened."""
 
 
 class Trace:
-    """Takes events down while it is `on`. A run goes the same way with it and without it."""
+    """Records events while it is `on`. It does not change the run."""
 
     def __init__(self, loop: VirtualLoop, *, on: bool) -> None:
         self._loop = loop
@@ -31,7 +30,7 @@ class Trace:
             self.events.append((self._loop.time(), who, store, thread, what))
 
     def done(self, request: Request, result: Any, error: ClewError | None, note: str = "") -> None:
-        """Note what a store did."""
+        """Record a store's answer to a request."""
         link = request.link
         if request.name == "apply":
             outcomes = result if error is None and result is not None else [error] * len(request.args[0])
@@ -42,21 +41,21 @@ class Trace:
             self.note(link.client, f"{request.name} -> {_told(error or result)}", request.thread, link.server.name)
 
     def digest(self) -> str:
-        """A short text that is the same for the same run."""
+        """Return a short text that identifies the run."""
         seen = blake2b(digest_size=16)
         for at, *words in self.events:
             seen.update(f"{at!r} {words}\n".encode())
         return seen.hexdigest()
 
     def lines(self, threads: Collection[str] | None = None) -> Iterable[str]:
-        """The trace as text: all of it, or what concerns some threads and faults that concern all."""
+        """Yield the trace as text: all of it, or some threads, role changes and global faults."""
         for at, who, store, of, what in self.events:
-            if threads is None or of in threads or (not of and not store) or (of == RESERVED and "apply" in what):
+            if threads is None or of in threads or (not of and not store) or what.startswith("put_own"):
                 yield f"{at:9.3f}  {who:<10} {store:<10} {of:<12} {what}"
 
 
 def described(commit: Commit) -> str:
-    """A commit in a few words."""
+    """Return a commit in a few words."""
     parts = [f"apply {commit.commit_id[-6:]}"]
     if commit.remove is not None:
         removal = commit.remove

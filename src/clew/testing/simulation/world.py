@@ -1,4 +1,4 @@
-"""World of a run: servers, clients and troubles on one loop, from the first step to the verdict."""
+"""World of a run: servers, clients and troubles on one event loop, and the verdict."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from clew.testing.verdict.judge import Findings, Found, judge
 from clew.testing.verdict.stock import compare, take_stock
 
 _LONGEST: Final = 400.0
-"""Virtual seconds after which clients that are still at work count as stuck."""
+"""Virtual seconds after which a working client counts as stuck."""
 _SETTLING: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one run."""
+    """The result of one run."""
 
     plan: Plan
     findings: Findings
@@ -49,7 +49,7 @@ class Outcome:
 
 
 class World:
-    """Everything in one run."""
+    """The servers and clients of one run."""
 
     def __init__(self, scenario: Scenario, plan: Plan, *, traced: bool) -> None:
         self.scenario = scenario
@@ -75,7 +75,7 @@ class World:
             self._worked.set_result(None)
 
     async def run(self) -> None:
-        """The whole run."""
+        """Run the plan, heal all faults, and judge the result."""
         for client in self.clients:
             client.start()
         for trouble in self.plan.troubles:
@@ -94,7 +94,7 @@ class World:
 
     def _stuck(self) -> None:
         at_work = [client.name for client in self.clients if not client.finished]
-        self.findings.add("stuck", f"{', '.join(at_work)} did not come to an end within {_LONGEST:g} s")
+        self.findings.add("stuck", f"{', '.join(at_work)} did not end within {_LONGEST:g} s")
 
     # Troubles
 
@@ -151,7 +151,7 @@ class World:
 
     def _thaw(self, process: Process) -> None:
         if process.frozen:
-            self.trace.note(process.name, "goes on")
+            self.trace.note(process.name, "continues")
             self.loop.thaw(process)
 
     def _up(self, server: Server) -> None:
@@ -160,7 +160,7 @@ class World:
 
     def _resume(self, server: Server) -> None:
         if server.paused:
-            self.trace.note("trouble", f"{server.name} goes on")
+            self.trace.note("trouble", f"{server.name} continues")
             self.network.resume(server)
 
     def _empty(self, server: Server) -> None:
@@ -180,7 +180,7 @@ class World:
         for process in self.processes:
             self._thaw(process)
 
-    # The verdict
+    # Verdict
 
     async def _judge(self) -> None:
         findings, scenario = self.findings, self.scenario
@@ -196,7 +196,7 @@ class World:
                 async for text in compare(store, other, threads):
                     findings.add("different", text)
             elif len(self.servers) > 1:
-                # What the cache tells must be the same.
+                # Reads through the cache must show the same.
                 again = self._observer()
                 await take_stock(again, self.history, findings, now=self.loop.time)
                 await again.arelease()
@@ -208,7 +208,7 @@ class World:
         findings.hidden += judged.hidden
 
     def _observer(self) -> clew.BaseCheckpointer:
-        """A process of its own, with a good clock and good connections."""
+        """Return a checkpointer in a new process, with a good clock and good connections."""
         process = Process("observer")
         self.processes.append(process)
         clock, chance = SimulatedClock(self.loop), Random(f"{self.plan.seed} observer")
@@ -216,7 +216,7 @@ class World:
         return self.scenario.open(links, clock)
 
     async def _settle(self) -> None:
-        """Wait until both stores have handed over everything."""
+        """Wait until both journals are empty and the primary serves."""
         observer = self._observer()
         until = self.loop.time() + _SETTLING
         problem: object = None
@@ -233,12 +233,12 @@ class World:
                 break
             problem = f"{left} entries left: {status}"
         else:
-            self.findings.add("stuck", f"not settled {_SETTLING:g} s after everything was healed: {problem}")
+            self.findings.add("stuck", f"not settled {_SETTLING:g} s after all faults were healed: {problem}")
         await observer.arelease()
 
 
 def planned(scenario: Scenario, seed: int) -> Plan:
-    """The plan of a seed."""
+    """Return the plan of a seed."""
     return make_plan(
         seed,
         scenario.name,
@@ -250,10 +250,10 @@ def planned(scenario: Scenario, seed: int) -> Plan:
 
 
 def simulate(scenario: Scenario, seed: int, *, plan: Plan | None = None, traced: bool = False) -> Outcome:
-    """Run one seed, or a `plan` made of it, in virtual time: the same each time, in any process."""
+    """Run one seed, or a `plan` made from it. The run is the same each time, in any process."""
     plan = plan or planned(scenario, seed)
     collects = gc.isenabled()
-    gc.disable()  # Nothing must depend on when garbage is collected.
+    gc.disable()  # A run must not depend on when garbage is collected.
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     world = World(scenario, plan, traced=traced)

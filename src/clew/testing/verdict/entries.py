@@ -1,7 +1,7 @@
-"""Entries in what commits bring: each state, message, attachment and description names the commit that wrote it.
+"""Entries in the content of commits: each state, message and so on names its commit.
 
-An entry is `writer/number`, with a text that follows from it: so it shows which commits are in a store, and that they are as
-they were written.
+An entry is `writer/number`, with a text derived from it. It shows which commits are in a store, and
+that their content is unchanged.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from clew.testing.verdict.history import Entry
 
 
 class StrangeError(Exception):
-    """What was read is not what anybody wrote."""
+    """Content was read that nobody wrote."""
 
 
 def item(entry: str) -> dict[str, str]:
-    """What stands for a commit in a state."""
+    """Return the item that represents a commit in a state."""
     return {"entry": entry, "text": text_of(entry)}
 
 
@@ -39,9 +39,10 @@ def parsed(entry: str) -> Entry:
 def state_entries(
     thread: str, state: Any, *, last: int | None = None
 ) -> tuple[Literal["head", "log"], list[Entry] | None]:
-    """The entries that a state shows, which must be as they were written: the `last` ones are looked at.
+    """Return the entries in a state. Raises StrangeError if one of the `last` ones has changed.
 
-    The state of a thread `own-…` or `fork-…` is written as a whole, so its head shows one entry; in others it is the log.
+    The state of a thread `own-…` or `fork-…` is written as a whole, so its head has one entry.
+    Other states have a log of entries.
     """
     alone = thread.startswith(("own-", "fork-"))
     view: Literal["head", "log"] = "head" if alone else "log"
@@ -50,20 +51,20 @@ def state_entries(
     check(state["log"][-last:] if last else state["log"])
     if alone:
         if state["log"][-1]["entry"] != state["entry"]:
-            raise StrangeError(f"{thread}: the head {state['entry']} holds the log of {state['log'][-1]['entry']}")
+            raise StrangeError(f"{thread}: the head {state['entry']} has the log of {state['log'][-1]['entry']}")
         return view, [parsed(state["entry"])]
     return view, [parsed(each["entry"]) for each in state["log"]]
 
 
 def message_entries(messages: Sequence[clew.Message], *, last: int | None = None) -> list[Entry]:
-    """The entries of messages, which must be as they were written."""
+    """Return the entries of messages. Raises StrangeError if one of the `last` ones has changed."""
     looked_at = messages[-last:] if last else messages
     check([{"entry": each.message_id, "text": each.text()} for each in looked_at])
     return [parsed(each.message_id) for each in messages]
 
 
 def check(items: Iterable[dict[str, str]]) -> None:
-    """Raise StrangeError if an item is not as it was written."""
+    """Raise StrangeError if an item's text is not what was written."""
     for each in items:
         if each["text"] != text_of(each["entry"]):
             raise StrangeError(f"the text of {each['entry']} is not what was written: {each['text']!r:.80}")

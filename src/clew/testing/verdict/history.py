@@ -1,7 +1,8 @@
-"""Notes of writers: attempts, their ends and reads, with the time of a clock that all writers share.
+"""Notes of writers: attempts, their ends and reads, with times from a clock that all writers share.
 
-A note is taken before each attempt and right after its end, so a writer may die anywhere: a commit without a note of its end
-may or may not be there, one that is noted as acknowledged must be.
+A writer takes a note before each attempt and right after its end, so it may be killed anywhere. A
+commit noted as acknowledged must be in the store. A commit whose end is not noted may be there or
+not.
 """
 
 from __future__ import annotations
@@ -15,30 +16,31 @@ from msgspec import Struct
 Kind = Literal[
     "save", "append", "message", "attach", "describe", "state", "remove", "thin", "compact", "clear", "delete"
 ]
-"""`save` puts a whole state and its message, `append` adds to the state's log and a message, `message` is one alone, `state` is
-a checkpoint without a message (a fork's first one), `attach` adds an attachment, `describe` replaces the thread's description.
-`remove` takes out what it names, `thin` may take out what it names (a cleanup), `compact` changes nothing that shows, `clear`
-takes all checkpoints, `delete` the whole thread."""
+"""`save` writes a whole state with a message, `append` adds to the state's log with a message,
+`message` adds only a message, `state` is a checkpoint without a message (a fork's first one),
+`attach` adds an attachment, `describe` replaces the thread's description. `remove` removes what it
+names, `thin` (a cleanup) may remove what it names, `compact` changes nothing visible, `clear`
+removes all checkpoints, `delete` the whole thread."""
 Part = Literal["checkpoints", "messages", "attachments", "description"]
 View = Literal["head", "log", "messages", "description"]
-"""What was read: whose state is the head, the entries in the head's log, the entries among the messages, whose description
-the thread has."""
+"""What was read: the entry of the head's state, the entries in the head's log, the entries of the
+messages, or the entry of the thread's description."""
 Seen = dict[int, list[tuple[int, int]]]
-"""Entries, as the first and last of the numbers in a row, by writer."""
+"""Entries by writer, as ranges of numbers: first and last."""
 Entry = tuple[int, int]
-"""A writer, and the number that it gave to its attempt in this thread."""
+"""A writer, and the number of its attempt in the thread."""
 Named = tuple[Part, Entry]
-"""The part that a commit brought."""
+"""A part of a commit's content."""
 
 
 class Started(Struct, frozen=True, array_like=True, tag="start"):
-    """A process began: it has not seen any thread yet."""
+    """A process started: it has not seen any thread yet."""
 
     at: float
 
 
 class Tried(Struct, frozen=True, array_like=True, tag="try"):
-    """An attempt. `removes` are what it takes out by name, beside what its kind does."""
+    """An attempt. `removes` is what it removes by name, in addition to what its kind removes."""
 
     at: float
     thread: str
@@ -48,7 +50,8 @@ class Tried(Struct, frozen=True, array_like=True, tag="try"):
 
 
 class Ended(Struct, frozen=True, array_like=True, tag="end"):
-    """The attempt was acknowledged, or `error` was raised. `alone`: its process did not hear the second store."""
+    """The attempt was acknowledged, or `error` was raised. `alone`: its process did not reach the
+    secondary."""
 
     at: float
     thread: str
@@ -58,7 +61,8 @@ class Ended(Struct, frozen=True, array_like=True, tag="end"):
 
 
 class Looked(Struct, frozen=True, array_like=True, tag="read"):
-    """`seen` is `None` if the thread was not there. `elsewhere`: the second store served while it was read, or may have."""
+    """A read. `seen` is `None` if there was no thread. `elsewhere`: the secondary served the read,
+    or may have."""
 
     begun: float
     ended: float
@@ -90,7 +94,7 @@ def out_of_rows(seen: Seen) -> set[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """An attempt of a writer. `ended` is infinite if that was never noted."""
+    """An attempt of a writer. `ended` is infinite if its end was not noted."""
 
     entry: Entry
     thread: str
@@ -108,7 +112,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one process found."""
+    """What one process read."""
 
     writer: int
     thread: str
@@ -121,7 +125,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What all the writers did, as their notes tell. `starts` are by writer."""
+    """What all writers did, according to their notes. `starts` has the start times by writer."""
 
     writes: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)

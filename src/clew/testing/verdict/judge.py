@@ -1,4 +1,4 @@
-"""Judgement of a run: pure decisions over what writers noted and what the stores hold in the end."""
+"""Judgement of a run: pure decisions from the writers' notes and the stores' final content."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from clew.testing.verdict.history import Entry, History, Kind, Part, Read, View,
 Fault = Literal[
     "lost", "doubled", "stale", "revived", "late", "torn", "disordered", "strange", "damaged", "different", "stuck"
 ]
-"""`lost`: acknowledged, and not there. `doubled`: there twice. `stale`: a read without what was acknowledged before it began.
-`revived`: there again after its deletion. `late`: a write that got through though its thread had been deleted under it.
-`torn`: half of a commit. `disordered`: a writer's commits in another order. `strange`: nobody wrote it, or not like that.
-`damaged`: the store can't read it. `different`: two stores that should hold the same don't.
-`stuck`: something that should end does not."""
+"""`lost`: acknowledged, but not in the store. `doubled`: in the store twice. `stale`: a read
+without what was acknowledged before it began. `revived`: there after its acknowledged removal.
+`late`: a write that succeeded although its thread had been deleted under it. `torn`: half of a
+commit. `disordered`: one writer's commits in the wrong order. `strange`: content that nobody wrote.
+`damaged`: the store can't read it. `different`: two stores that should be equal are not. `stuck`:
+something does not end."""
 REFUSED: Final = "ThreadDeletedError"
 _PARTS: Final[Mapping[Kind, tuple[Part, ...]]] = {
     "save": ("checkpoints", "messages"),
@@ -26,7 +27,8 @@ _PARTS: Final[Mapping[Kind, tuple[Part, ...]]] = {
     "state": ("checkpoints",),
     "attach": ("attachments",),
 }
-"""What commits bring that stays until it is removed. A description is replaced by the next one, so it is judged by reads."""
+"""What commits add that stays until it is removed. A description is replaced by the next one, so
+only reads are judged by it."""
 _REMOVES: Final[Mapping[Kind, tuple[Part, ...]]] = {
     "clear": ("checkpoints", "attachments"),
     "delete": ("checkpoints", "messages", "attachments", "description"),
@@ -41,12 +43,12 @@ _SHOWN: Final[Mapping[View, Part]] = {
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong: how often each, and the first of them in words."""
+    """Faults that were found: counts by kind, and texts for the first of each kind."""
 
     counts: Counter[Fault] = field(default_factory=Counter)
     texts: list[str] = field(default_factory=list)
     hidden: int = 0
-    """Reads that lacked what the store that was lost had not handed over yet: allowed, and documented, in async mode."""
+    """Reads that lacked what the lost store had not shipped yet, as documented for async mode."""
 
     def add(self, fault: Fault, text: str) -> None:
         self.counts[fault] += 1
@@ -56,18 +58,18 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a store holds of one thread in the end, in the store's order."""
+    """The final content of one thread in a store, in the store's order."""
 
     checkpoints: list[Entry] = field(default_factory=list)
     messages: list[Entry] = field(default_factory=list)
     log: frozenset[Entry] = frozenset()
-    """What the head's log holds."""
+    """The entries in the head's log."""
     attachments: list[Entry] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Thread:
-    """What was done to one thread."""
+    """What the writers did to one thread."""
 
     name: str
     writes: dict[Entry, Write] = field(default_factory=dict)
@@ -75,7 +77,8 @@ class _Thread:
     reads: list[Read] = field(default_factory=list)
 
     def may_be_gone(self, write: Write, part: Part, by: float) -> bool:
-        """Whether a removal that was begun before `by` may have come after `write`: unacknowledged ones, at any time."""
+        """Whether a removal that began before `by` may have followed `write`. An unacknowledged
+        removal may take effect at any time."""
         return any(
             each.begun < by and (each.ended > write.begun or not each.acknowledged)
             for each in self.removals
@@ -83,7 +86,7 @@ class _Thread:
         )
 
     def is_gone(self, write: Write, part: Part, by: float) -> bool:
-        """Whether it was acknowledged, and then a removal was begun and acknowledged before `by`."""
+        """Whether `write` was acknowledged, and then a removal of it began and ended before `by`."""
         return write.acknowledged and any(
             each.acknowledged and each.kind != "thin" and write.ended < each.begun and each.ended < by
             for each in self.removals
@@ -98,11 +101,12 @@ def _removes(removal: Write, part: Part, entry: Entry) -> bool:
 def judge(
     history: History, found: Mapping[str, Found], *, may_hide: bool = False, loose: tuple[str, ...] = ()
 ) -> Findings:
-    """What is wrong with what was read, and with what is there in the end.
+    """Return what is wrong with the reads and with the final content.
 
-    With `may_hide`, a read that was served by the second store may lack something (an addition or a removal) for a while, and
-    what was hidden while others went on may have become a sibling of the head. Of threads whose name begins with one of
-    `loose`, nothing is promised but that somebody wrote what is there, once.
+    With `may_hide`, a read that the secondary served may lack an addition or a removal for a while,
+    and what was hidden while others wrote may have become a sibling of the head. For threads whose
+    name begins with one of `loose`, only the origin of the content is checked: somebody wrote it,
+    once.
     """
     findings = Findings()
     for thread in _by_thread(history).values():
@@ -129,7 +133,7 @@ def _by_thread(history: History) -> dict[str, _Thread]:
     return threads
 
 
-# In the end
+# Final content
 
 
 def _counted(found: Found) -> dict[Part, Counter[Entry]]:
@@ -141,14 +145,14 @@ def _counted(found: Found) -> dict[Part, Counter[Entry]]:
 
 
 def _judge_origin(thread: _Thread, found: Found, findings: Findings) -> None:
-    """Whatever is there was written, and is there once."""
+    """Check that the content was written by somebody, and is there once."""
     for part, entries in _counted(found).items():
         for entry, count in entries.items():
             write = thread.writes.get(entry)
             if write is None or part not in _PARTS.get(write.kind, ()):
-                findings.add("strange", f"{_named(thread, entry)} is among the {part}, and nobody put it there")
+                findings.add("strange", f"{_named(thread, entry)} is in the {part}, but nobody wrote it")
             elif count > 1:
-                findings.add("doubled", f"{_named(thread, entry)} is {count} times among the {part}")
+                findings.add("doubled", f"{_named(thread, entry)} is in the {part} {count} times")
 
 
 def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hide: bool) -> None:
@@ -159,18 +163,22 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hid
         for part in parts:
             count = held[part][write.entry]
             _judge_part(thread, write, part, count, findings)
-            # To the second store, a thread that it has not got yet looks deleted.
+            # In the secondary, a thread that it has not received yet looks deleted.
             if count and write.error == REFUSED and not may_hide:
-                text = f"{_named(thread, write.entry)} is among the {part}, and its writer was told that the thread was deleted"
+                text = f"{_named(thread, write.entry)} is in the {part}, but its writer got ThreadDeletedError"
                 findings.add("late", text)
+        # An unacknowledged fork may be applied late, when its source has lost some of the content.
         if len({bool(held[part][write.entry]) for part in parts}) > 1 and not (
-            write.acknowledged or any(thread.may_be_gone(write, part, float("inf")) for part in parts)
+            write.acknowledged
+            or thread.name.startswith("fork-")
+            or any(thread.may_be_gone(write, part, float("inf")) for part in parts)
         ):
-            findings.add("torn", f"{_named(thread, write.entry)} is there in part")
+            findings.add("torn", f"only a part of {_named(thread, write.entry)} is there")
     for listed in (found.checkpoints, found.messages):
         for one, other in _out_of_order(entry for entry in dict.fromkeys(listed) if _is_acknowledged(thread, entry)):
             if may_hide and (thread.writes[one].alone or thread.writes[other].alone):
-                # Each store acknowledged one of them while it did not hear of the other: no order is promised.
+                # Each store acknowledged one of them while it did not know of the other: no order
+                # is promised.
                 continue
             findings.add("disordered", f"{_named(thread, one)} comes before {_named(thread, other)}")
 
@@ -178,9 +186,9 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hid
 def _judge_part(thread: _Thread, write: Write, part: Part, count: int, findings: Findings) -> None:
     name = _named(thread, write.entry)
     if count and thread.is_gone(write, part, float("inf")):
-        findings.add("revived", f"{name} is among the {part} after it was removed")
+        findings.add("revived", f"{name} is in the {part} after it was removed")
     if not count and write.acknowledged and not thread.may_be_gone(write, part, float("inf")):
-        findings.add("lost", f"{name} is not among the {part}")
+        findings.add("lost", f"{name} is not in the {part}")
 
 
 def _is_acknowledged(thread: _Thread, entry: Entry) -> bool:
@@ -189,14 +197,14 @@ def _is_acknowledged(thread: _Thread, entry: Entry) -> bool:
 
 
 def _out_of_order(entries: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
-    """Neighbours of one writer of which the first has the higher number."""
+    """Return adjacent pairs of one writer's entries in which the first has the higher number."""
     by_writer: dict[int, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_writer[entry[0]].append(entry)
     return [(one, other) for mine in by_writer.values() for one, other in pairwise(mine) if one[1] > other[1]]
 
 
-# What was read
+# Reads
 
 
 def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *, may_hide: bool) -> None:
@@ -206,7 +214,7 @@ def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *,
         entry for entry in seen if entry in thread.writes and thread.is_gone(thread.writes[entry], part, read.begun)
     ]
     if back and may_hide and read.elsewhere:
-        # The removal was hidden, as everything else may be that the lost store had not handed over.
+        # The removal was hidden, like anything that the lost store had not shipped.
         findings.hidden += 1
         return
     if back:
@@ -216,7 +224,8 @@ def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *,
     missing = _passed(thread, seen, read, part) if alone else _missing(thread, seen, read, part)
     if missing is None:
         return
-    # What one store acknowledged alone, while the other may have served, becomes a sibling of the head.
+    # A commit that one store acknowledged alone, while the other may have served, becomes a sibling
+    # of the head.
     beside = missing.alone and read.view != "messages"
     if may_hide and (read.elsewhere or beside or (read.view == "log" and missing.entry not in held.log)):
         findings.hidden += 1
@@ -224,12 +233,12 @@ def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *,
     waited = read.begun - missing.ended
     findings.add(
         "stale",
-        f"writer {read.writer} did not see {_named(thread, missing.entry)} ({read.view}), acknowledged {waited:.3f} s before",
+        f"writer {read.writer} did not see {_named(thread, missing.entry)} ({read.view}), acknowledged {waited:.3f} s earlier",
     )
 
 
 def _missing(thread: _Thread, seen: set[Entry], read: Read, part: Part) -> Write | None:
-    """One that must be seen, and is not."""
+    """Return a write that the read must show but does not, if there is one."""
     for write in thread.writes.values():
         if (
             write.entry not in seen
@@ -243,8 +252,10 @@ def _missing(thread: _Thread, seen: set[Entry], read: Read, part: Part) -> Write
 
 
 def _passed(thread: _Thread, seen: set[Entry], read: Read, part: Part) -> Write | None:
-    """The last save that must be the head or have gone, if an older one is seen, or none. A thread with one writer; the same
-    for its description."""
+    """Return the last acknowledged save if the read shows an older one, or none at all.
+
+    For the head of a thread with one writer, and for its description.
+    """
     before = [
         each
         for each in thread.writes.values()
@@ -256,7 +267,8 @@ def _passed(thread: _Thread, seen: set[Entry], read: Read, part: Part) -> Write 
     if not seen:
         return None if thread.may_be_gone(last, part, read.ended) else last
     shown = thread.writes.get(next(iter(seen)))
-    # One that was never acknowledged may come at any time: its writer was killed, and the wire still held it.
+    # An unacknowledged save may arrive at any time: its writer was killed while the network still
+    # had it.
     return last if shown is not None and shown.acknowledged and shown.entry[1] < last.entry[1] else None
 
 
@@ -282,16 +294,17 @@ def _judge_late_writers(thread: _Thread, starts: Mapping[int, list[float]], find
                 for begun, ended, _ in contacts
                 if (begun, ended) != _span(write)
             ):
-                findings.add("late", f"{_named(thread, write.entry)} got through after its thread was deleted")
+                findings.add("late", f"{_named(thread, write.entry)} was accepted after its thread was deleted")
 
 
 def _contacts(thread: _Thread, writer: int, starts: Iterable[float]) -> list[tuple[float, float, bool]]:
-    """When this writer met the thread, and whether it has seen it then: after a start, or when it is gone, it has not."""
+    """Return when this writer accessed the thread, and whether it saw it. A process that has just
+    started, or found no thread, has not seen it."""
     contacts = [(at, at, False) for at in starts]
     for write in thread.writes.values():
         if write.entry[0] == writer and write.error != REFUSED:
             begun, ended = _span(write)
-            # A process that was killed has met nothing since.
+            # A killed process has accessed nothing since.
             ended = min([ended, *(at for at in starts if at > begun)])
             contacts.append((begun, ended, write.acknowledged and write.kind != "delete"))
     contacts += [

@@ -1,4 +1,4 @@
-"""Stock-taking: reads what a store holds in the end, and whether two stores hold the same."""
+"""Stock-taking: reads the final content of a store, and compares two stores."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ async def take_stock(
     heads: bool = True,
     now: Callable[[], float] = time.monotonic,
 ) -> dict[str, Found]:
-    """What `checkpointer` finds of all threads that `history` speaks of; what can't be read goes to `findings`.
+    """Return the content of all threads in `history`. What can't be read is added to `findings`.
 
-    With `heads`, the last states are added to `history` as the last reads: everything must be in them.
+    With `heads`, the final states are added to `history` as the last reads, which must show
+    everything.
     """
     found: dict[str, Found] = {}
     for thread in sorted({each.thread for each in history.writes}):
@@ -57,7 +58,7 @@ async def take_stock(
 
 
 async def _records(checkpointer: clew.BaseCheckpointer, thread: str) -> tuple[object, ...]:
-    """What is stored of a thread, undecoded: if it is the same in both, there is no need to load the states."""
+    """Return a thread's records, undecoded, to compare two stores without loading states."""
     storage = checkpointer.storage
     page = await storage.checkpoints(CheckpointQuery(thread_id=thread, user=ANY_USER, limit=None, detail="state"))
     described = await storage.threads(ThreadQuery(user=ANY_USER, thread_id=thread))
@@ -73,7 +74,7 @@ async def _records(checkpointer: clew.BaseCheckpointer, thread: str) -> tuple[ob
 async def compare(
     one: clew.BaseCheckpointer, other: clew.BaseCheckpointer, threads: Iterable[str]
 ) -> AsyncIterator[str]:
-    """In what the two differ: checkpoints by id with their states, messages, and which threads there are."""
+    """Yield the differences in checkpoints, states, messages, attachments and threads."""
     for thread in threads:
         async for text in _compare_thread(one, other, thread):
             yield f"{thread}: {text}"
@@ -86,7 +87,7 @@ async def _compare_thread(one: clew.BaseCheckpointer, other: clew.BaseCheckpoint
     ids = [[info.checkpoint_id for info in infos] for infos in (ours, theirs)]
     if ids[0] != ids[1]:
         missing = set(ids[0]) ^ set(ids[1])
-        yield f"{len(ids[0])} and {len(ids[1])} checkpoints, {len(missing)} of them in one only"
+        yield f"{len(ids[0])} and {len(ids[1])} checkpoints, {len(missing)} of them in one store only"
         return
     if [info.parent_id for info in ours] != [info.parent_id for info in theirs]:
         yield "checkpoints with different parents"
@@ -109,7 +110,7 @@ async def _compare_thread(one: clew.BaseCheckpointer, other: clew.BaseCheckpoint
         yield f"different attachments, {len(attached[0])} and {len(attached[1])} of them"
     infos = [await each.aget_thread(thread) for each in (one, other)]
     if (infos[0] is None) != (infos[1] is None):
-        yield "a thread that only one of them has"
+        yield "a thread that only one store has"
     elif (
         infos[0] and infos[1] and (infos[0].thread_name, infos[0].metadata) != (infos[1].thread_name, infos[1].metadata)
     ):

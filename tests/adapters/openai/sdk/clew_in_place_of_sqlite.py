@@ -1,4 +1,4 @@
-"""A pytest plugin: the SDK's own tests find ClewSession where they look for SQLiteSession."""
+"""A pytest plugin that replaces SQLiteSession by ClewSession in the SDK's own tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import agents
-import agents.extensions.memory.encrypt_session  # before the class is replaced: it does something else for the real one
+import agents.extensions.memory.encrypt_session  # before the replacement: it treats the real class differently
 import agents.memory
 import agents.memory.sqlite_session
 import pytest
@@ -41,7 +41,7 @@ for module in (agents, agents.memory, agents.memory.sqlite_session):
 
 
 def names(item: pytest.Item) -> set[str]:
-    """What a plan may call the test: with its parameters, or without."""
+    """The names of a test in the plan: with and without its parameters."""
     return {item.name, item.name.partition("[")[0]}
 
 

@@ -1,9 +1,11 @@
--- Applies one commit of any kind, whole or not at all: it is decided under the thread's lock before anything is written.
+-- Applies one commit of any kind atomically: all rules are checked under the thread's lock first.
 
--- `outcome` is `applied`, `repeated`, `again` (another writer has just made or deleted the thread: call again), or names the
--- check that forbids it; `named` and `number` are what that check found. The other fields are the thread's and the checkpoint's.
--- `in_chained`: the thread's chain has to end with `in_after`. A fork comes with a description at most, merged rows with a
--- removal at most. The rules that the thread's row decides are in rules.sql.
+-- `outcome` is `applied`, `repeated`, `again` (another writer has just created or deleted the
+-- thread: call again), or the name of the rule that forbids the commit; `named` and `number` are
+-- the conflicting id and number. The other OUT fields describe the thread and the checkpoint.
+-- `in_chained`: the thread's chain has to end with `in_after`. A fork may only be combined with
+-- thread fields, merged rows only with a removal. The rules about the thread's row are in
+-- rules.sql.
 CREATE OR REPLACE FUNCTION @schema.commit_@code(
     in_thread text, in_folded text, in_any boolean, in_user @user, in_commit text, in_at bigint,
     in_incarnation text, in_epoch bigint, in_fence bigint, in_adds boolean,
@@ -40,22 +42,27 @@ DECLARE
     bytes bigint := 0;
     counted bigint;
     counted_bytes bigint;
+    lease_space text;
 BEGIN
     removed := 0;
     IF in_journal IS NOT NULL THEN
         PERFORM FROM @schema.threads AS x WHERE x.thread_id = in_thread;
         as_new := NOT FOUND;
         IF as_new THEN
-            PERFORM @schema.queue_as_new_@code(in_thread);
+            PERFORM @schema.lock_new_thread_@code(in_thread);
         END IF;
     END IF;
     IF in_source IS NOT NULL THEN
-        -- Two rows are locked in one order by everybody, or two forks could wait for each other.
+        -- Always lock two rows in the same order, or two forks could deadlock.
         PERFORM 1 FROM @schema.threads AS x WHERE x.thread_id IN (in_thread, in_source) ORDER BY x.thread_id FOR UPDATE;
         SELECT * INTO source FROM @schema.threads AS x WHERE x.thread_id = in_source;
     END IF;
     SELECT * INTO t FROM @schema.threads AS x WHERE x.thread_id = in_thread FOR UPDATE;
     there := t.thread_id IS NOT NULL;
+    IF NOT there THEN
+        t.user_id := in_user;
+    END IF;
+    lease_space := @rule_space;
     IF in_journal IS NOT NULL AND NOT there AND NOT as_new THEN
         outcome := 'again';
         RETURN;
@@ -82,7 +89,7 @@ BEGIN
         END IF;
     END IF;
 
-    -- A deletion that comes again, because its answer was lost, finds what it wants.
+    -- A retried deletion whose thread is gone has succeeded: its basis is not checked.
     IF in_incarnation IS NOT NULL AND (there OR NOT drop_thread) THEN
         IF @rule_deleted IS NOT TRUE THEN
             outcome := 'deleted';
@@ -114,8 +121,9 @@ BEGIN
         RETURN;
     END IF;
     IF in_fence IS NOT NULL THEN
-        -- Whoever takes the lease now waits until this commit is through, and so reads what it wrote.
-        SELECT x.token INTO number FROM @schema.leases AS x WHERE x.thread_id = in_thread FOR SHARE;
+        -- The next holder of the lease waits until this transaction ends, and so reads what it
+        -- wrote.
+        SELECT x.token INTO number FROM @schema.leases AS x WHERE x.thread_id = in_thread AND x.space = lease_space FOR SHARE;
         IF number IS DISTINCT FROM in_fence THEN
             outcome := 'fence';
             RETURN;
@@ -191,7 +199,7 @@ BEGIN
         END IF;
         new_parent := CASE WHEN from_head THEN named ELSE in_parent END;
         IF new_parent IS DISTINCT FROM named AND (in_reject OR in_incarnation IS NULL) THEN
-            -- Unless it is to be replaced, which meets no conflict; or the parent is there.
+            -- Replacing a checkpoint can't conflict, and a branch only needs a parent that exists.
             PERFORM 1 FROM @schema.checkpoints AS x
             WHERE kept AND NOT drop_state AND x.thread_id = in_thread AND x.namespace = in_namespace
                 AND (x.checkpoint_id = in_checkpoint OR (x.checkpoint_id = in_parent AND NOT in_reject))
@@ -212,7 +220,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Everything is decided: from here on only the server itself can fail.
+    -- All rules passed: from here on only the server itself can fail.
     IF kept THEN
         IF drop_messages IS NOT NULL THEN
             WITH x AS (
@@ -300,7 +308,7 @@ BEGIN
     END IF;
 
     IF in_source IS NOT NULL THEN
-        -- What it brings is number 1, also for a fork of this fork.
+        -- Everything copied gets sequence 1, so that a fork of this fork includes it.
         INSERT INTO @schema.checkpoints VALUES (
             in_thread, 1, origin.created_at, origin.step, origin.size, copy_id = in_commit,
             source_namespace, copy_id, NULL, origin.node_name, origin.run_id, origin.covers, origin.metadata, origin.body);
@@ -377,7 +385,8 @@ BEGIN
         END IF;
     END IF;
     IF in_receipts IS NOT NULL THEN
-        -- They take the places of the commits before this one, and those that were there move back.
+        -- They get the sequence numbers before this commit's, and existing receipts move back by as
+        -- many.
         UPDATE @schema.receipts AS x SET sequence = x.sequence - cardinality(in_receipts) WHERE x.thread_id = in_thread;
         INSERT INTO @schema.receipts AS x
         SELECT in_thread, r.commit_id, t.sequence - cardinality(in_receipts) + r.place - 1
@@ -386,7 +395,8 @@ BEGIN
         PERFORM @schema.prune_@code(in_thread, t.sequence - @receipts_pruned);
     END IF;
     IF replaced OR made_id IS DISTINCT FROM in_commit THEN
-        -- A checkpoint that was replaced has the number of the first commit that made it.
+        -- A replaced checkpoint keeps the sequence of the commit that created it, so this commit
+        -- needs a receipt.
         INSERT INTO @schema.receipts VALUES (in_thread, in_commit, t.sequence) ON CONFLICT DO NOTHING;
     END IF;
     IF t.sequence % @receipts_pruned = 0 THEN
@@ -439,6 +449,9 @@ BEGIN
         t.run_id := thread_run;
         t.text := in_text;
         t.data := in_fields;
+    END IF;
+    IF @rule_space <> lease_space THEN
+        DELETE FROM @schema.leases AS x WHERE x.thread_id = in_thread;
     END IF;
     IF in_journal IS NOT NULL THEN
         INSERT INTO @schema.journal VALUES (

@@ -1,11 +1,15 @@
--- The rules that a thread's row decides, each written once: `commit`, `commit_usual` and `commit_alone` all contain this text.
+-- Commit rules about the thread's row, written once: all three commit functions contain them.
 
--- `t` is the thread's row. What the commit says is a parameter or a column: `in_user`, `in_any` (it is anybody's), `in_incarnation`
--- and `in_epoch` (its basis), `in_first` (of its values), `in_chained` and `in_after`, `in_parent`, `in_free` (it may have any).
--- A rule that is not true (NULL, too) forbids the commit.
+-- `t` is the thread's row. The commit's fields are parameters or columns: `in_user`, `in_any` (any
+-- user may write), `in_incarnation` and `in_epoch` (its basis), `in_first` (its first value
+-- number), `in_chained` and `in_after` (its place in the chain), `in_parent`, `in_any_parent` (the
+-- parent need not be the head). A rule that is false or NULL forbids the commit.
 
 -- name: owner
 (t.user_id IS NULL OR in_any OR t.user_id = in_user)
+
+-- name: space
+(coalesce('+' || t.user_id::text, '-'))
 
 -- name: deleted
 (in_incarnation IS NULL OR t.incarnation = in_incarnation)
@@ -23,7 +27,7 @@
 (in_first IS NULL OR t.next_value = in_first)
 
 -- name: head
-(in_free OR t.head IS NOT DISTINCT FROM in_parent)
+(in_any_parent OR t.head IS NOT DISTINCT FROM in_parent)
 
 -- name: advanced
 sequence = t.sequence + 1, next_value = coalesce(in_first + in_count, t.next_value),

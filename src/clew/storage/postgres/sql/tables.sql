@@ -1,14 +1,22 @@
--- Version 1: a thread id, a (thread, namespace, checkpoint id), a (thread, commit id) and a (thread, message id) exist once each.
+-- Tables, version 1: thread ids, and a thread's checkpoint, commit and message ids, are unique.
 
--- Every key begins with the thread, so all of this can be distributed by it. Texts compare by bytes: collations change with
--- the system's libraries, and would reorder what is stored. Times are µs since 1970, UTC.
+-- Every key but that of `own` begins with the thread, so that Citus can distribute the tables by
+-- it. Texts compare by bytes, because collations change with the system's libraries and would
+-- reorder an index. Times are microseconds since 1970, UTC.
 
--- Tokens and ordinals only grow, also over deletions.
+CREATE TABLE @schema.clew_schema (version integer NOT NULL);
+INSERT INTO @schema.clew_schema VALUES (1);
+
+-- Lease tokens, thread ordinals and journal positions never go back, not even after a deletion.
 CREATE SEQUENCE @schema.thread_ordinals;
 CREATE SEQUENCE @schema.lease_tokens;
+CREATE SEQUENCE @schema.journal_positions;
 
--- Every commit updates its thread's row, and no index has to follow: `active` is `updated_at` in steps of 134 s, and the
--- room that is left in the pages takes the new version. `head` is the newest checkpoint of the main namespace.
+-- Every commit updates its thread's row, and must not touch an index (a HOT update): `active` is
+-- `updated_at` in steps of 134 s, and the fill factor leaves room in the page for the new row
+-- version. `head` is the newest checkpoint of the main namespace. `chain` is the last commit of the
+-- thread's chain, valid while `chained_at` equals `sequence`: a commit outside the chain ends it
+-- without touching either column.
 CREATE TABLE @schema.threads (
     thread_id text COLLATE "C" PRIMARY KEY,
     user_id @user_type,
@@ -25,19 +33,21 @@ CREATE TABLE @schema.threads (
     updated_at bigint NOT NULL,
     active integer NOT NULL,
     head text COLLATE "C",
-    head_before text COLLATE "C", -- before the last commit changed it, which is how that learns of it
+    head_before text COLLATE "C", -- before the last commit, whose UPDATE returns it
     run_id text COLLATE "C",
     forked_thread text COLLATE "C",
     forked_checkpoint text COLLATE "C",
-    folded_id text COLLATE "C", -- for searching; NULL if it is the id itself
+    folded_id text COLLATE "C", -- for searches; NULL if equal to the id
     text text COLLATE "C" NOT NULL,
-    data bytea NOT NULL
+    data bytea NOT NULL,
+    chain text COLLATE "C",
+    chained_at bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX threads_by_user ON @schema.threads (user_id, active);
--- An expression, so that the threads of one user are never looked for among those of all.
+-- An expression, so that the planner never uses this index for the threads of one user.
 CREATE INDEX threads_by_time ON @schema.threads ((active::bigint));
 
--- `data` is compressed already, and digests don't compress.
+-- `data` is already compressed, and digests don't compress.
 CREATE TABLE @schema.value_rows (
     thread_id text COLLATE "C" NOT NULL,
     first bigint NOT NULL,
@@ -48,8 +58,8 @@ CREATE TABLE @schema.value_rows (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE @schema.value_rows ALTER digests SET STORAGE EXTERNAL, ALTER data SET STORAGE EXTERNAL;
 
--- `receipt`: the commit with the checkpoint's own id was applied (other commits' receipts are below). `covers` has first and
--- end of each range, one after the other.
+-- `receipt`: the commit with the checkpoint's own id was applied (`receipts` has those of other
+-- commits). `covers` is the first number and the end of each range, flattened.
 CREATE TABLE @schema.checkpoints (
     thread_id text COLLATE "C" NOT NULL,
     sequence bigint NOT NULL,
@@ -79,7 +89,8 @@ CREATE TABLE @schema.attachments (
     PRIMARY KEY (thread_id, namespace, checkpoint_id, key)
 );
 
--- `sequence` is the thread's when the message was added. `text` is folded and escaped; `size` counts it as it was.
+-- `sequence` is the thread's when the message was added. `text` is folded and escaped; `size`
+-- counts the original text.
 CREATE TABLE @schema.messages (
     thread_id text COLLATE "C" NOT NULL,
     position bigint NOT NULL,
@@ -95,20 +106,79 @@ CREATE TABLE @schema.messages (
 );
 CREATE UNIQUE INDEX messages_by_id ON @schema.messages (thread_id, message_id);
 
--- The last commits whose id no checkpoint carries: those without one, and those whose checkpoint has another id or is gone.
--- `sequence` is the thread's after the commit. `lasting` is of older versions.
+-- Ids of recent commits that no checkpoint carries: the commit had no checkpoint, or its checkpoint
+-- has another id or was removed. `sequence` is the thread's after the commit.
 CREATE TABLE @schema.receipts (
     thread_id text COLLATE "C" NOT NULL,
     commit_id text COLLATE "C" NOT NULL,
     sequence bigint NOT NULL,
-    lasting boolean NOT NULL,
     PRIMARY KEY (thread_id, commit_id)
 );
 
+-- `space` separates the leases of different owners: '-' without an owner, else '+' and the owner. A
+-- thread's leases are in its owner's space; while the thread does not exist, each user who might
+-- create it has a space.
 CREATE TABLE @schema.leases (
-    thread_id text COLLATE "C" PRIMARY KEY,
+    thread_id text COLLATE "C" NOT NULL,
+    space text COLLATE "C" NOT NULL,
     holder text COLLATE "C" NOT NULL,
     token bigint NOT NULL,
     since bigint NOT NULL,
-    expires_at bigint NOT NULL
+    expires_at bigint NOT NULL,
+    PRIMARY KEY (thread_id, space)
 ) WITH (fillfactor = 70);
+
+-- Commits that another store has not applied yet. Positions grow within a thread.
+CREATE TABLE @schema.journal (
+    thread_id text COLLATE "C" NOT NULL,
+    position bigint NOT NULL,
+    commit_id text COLLATE "C" NOT NULL,
+    after text COLLATE "C",
+    incarnation text COLLATE "C",
+    at bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (thread_id, position)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE @schema.journal ALTER data SET STORAGE EXTERNAL;
+CREATE INDEX journal_by_position ON @schema.journal (position);
+
+-- Clew's own records, apart from the threads.
+CREATE TABLE @schema.own (
+    name text COLLATE "C" PRIMARY KEY,
+    data bytea NOT NULL
+);
+
+-- Thread search: the index finds a superset of the threads whose text or id contains the needle,
+-- and the query checks each. It needs no extension. The words are the four characters from each
+-- position on, fewer at the end, so every needle is a set of words or a word's prefix. The owner is
+-- a word too, so that a user's search reads only that user's threads. Texts that may not fit a
+-- tsvector get one word that every search looks for. The index stores what these functions return,
+-- so they must never change.
+CREATE FUNCTION @schema.thread_words(of_id text, of_text text, of_user text) RETURNS tsvector
+LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10000 AS $clew$
+    SELECT CASE WHEN length(of_id) + length(of_text) > 10000 THEN array_to_tsvector(ARRAY['very long'])
+    ELSE array_to_tsvector(
+        ARRAY(SELECT substr(of_id, n, 4) FROM generate_series(1, length(of_id)) AS n)
+        || ARRAY(SELECT substr(of_text, n, 4) FROM generate_series(1, length(of_text)) AS n)
+        || ('owner ' || left(coalesce(of_user, ''), 100)))
+    END
+$clew$;
+
+-- A long needle needs only some of its words. The last one is always among them, because names and
+-- ids mostly share their beginnings.
+CREATE FUNCTION @schema.thread_sought(needle text, of_all boolean, of_user text) RETURNS tsquery
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $clew$
+    SELECT (format('''very long'' | (%s%s)',
+        string_agg('''' || replace(replace(substr(needle, n, 4), E'\\', E'\\\\'), '''', '''''') || '''', ' & ')
+            || CASE WHEN length(needle) < 4 THEN ':*' ELSE '' END,
+        CASE WHEN of_all THEN '' ELSE
+            ' & ''owner ' || replace(replace(left(coalesce(of_user, ''), 100), E'\\', E'\\\\'), '''', '''''') || ''''
+        END))::tsquery
+    FROM generate_series(greatest(length(needle) - 3, 1), 1, -greatest((length(needle) + 2) / 6, 1)) AS n
+$clew$;
+
+-- The pending list is short because every search reads it. Statistics about the words help nobody
+-- and take long.
+CREATE INDEX threads_by_words ON @schema.threads
+USING gin (@schema.thread_words(coalesce(folded_id, thread_id), text, user_id::text)) WITH (gin_pending_list_limit = 256);
+ALTER INDEX @schema.threads_by_words ALTER COLUMN 1 SET STATISTICS 0;

@@ -1,4 +1,5 @@
--- The attachments of one checkpoint (by the name of its group), or of all: one view of the thread.
+-- Returns the attachments of one checkpoint (by the name of its group), or of all, from one
+-- snapshot.
 local user, name = next_argument(), next_argument()
 
 if not visible_thread(user) then return {} end

@@ -1,4 +1,5 @@
--- The checkpoints that a query asks for, newest first, and the value rows that they need: one view of the thread.
+-- Returns the checkpoints that a query asks for, newest first, and the value rows that they need,
+-- from one snapshot.
 local user = next_argument()
 local namespace, id, before = next_optional(), next_optional(), next_optional()
 local mark = tonumber(next_argument()) or SPACE
@@ -10,7 +11,8 @@ if not t then return {} end
 local bases
 if namespace then bases = {space_base(namespace)} else bases = all_bases(t) end
 
--- The places of those with the id, in any of the namespaces asked for.
+-- Returns {score, sequence} of the checkpoints with the id in the requested namespaces, newest
+-- first.
 local function named(name)
   local places = {}
   for _, base in ipairs(bases) do

@@ -1,5 +1,5 @@
--- Applies the commit that rules.lua and deciding.lua let through, whole: the first write is one that Redis refuses when it is out of memory,
--- unless the commit only takes things away, and none after it can be refused.
+-- Applies a commit that no rule refused, atomically: if the commit adds anything, its first write
+-- is one that Redis refuses when it is out of memory. Later writes can't be refused.
 local additions = {}
 
 local function flush()
@@ -19,7 +19,7 @@ local function take(score)
 end
 
 if t and adds and (existing or has('R')) then
-  -- Writes nothing new: it is only there to be refused.
+  -- Changes nothing: it only gives Redis the chance to refuse.
   call('ZADD', key, HEADER, t.text)
 end
 
@@ -38,7 +38,8 @@ local function drop_group(name)
   call('ZREM', key, name)
 end
 
--- The receipt of the commit that made a checkpoint of its own id, which goes or is replaced: unless that is too long ago.
+-- Writes a receipt for the commit that made checkpoint `c`, which is being removed or replaced,
+-- unless the commit is too old.
 local function keep_receipt(c)
   if c.own and c.sequence > commit_number - RECEIPTS_KEPT and not score_of('r' .. c.id) then
     add(receipt_at(c.sequence), 'r' .. c.id)
@@ -112,7 +113,7 @@ if created then
     expires = 0, ordinal = ordinal, created = at, updated = at, head = '', owner = owner_now}
 end
 
--- The number of a namespace, given when its first checkpoint comes.
+-- Returns where the namespace's checkpoints begin. A new namespace gets a number.
 local function base_for(namespace)
   local base = space_base(namespace)
   if not base then
@@ -170,7 +171,7 @@ end
 
 local stamp = ''
 thread.sequence = commit_number
-sequence = 0 -- of the checkpoint that is made
+sequence = 0 -- the new checkpoint's
 if row ~= '' then
   thread.next_value = thread.next_value + value_count
   thread.state_size = thread.state_size + #row - ROW_HEAD
@@ -200,8 +201,9 @@ for _, each in ipairs(merged) do
   thread.state_size = thread.state_size + #each.text - ROW_HEAD
   add(VALUES + each.first, each.text)
 end
--- A new checkpoint of the commit's id in the main namespace tells that it was applied. One that was there before has the number of
--- another commit; those in other namespaces are found by commits with the same checkpoint only.
+-- A new checkpoint with the commit's id in the main namespace serves as the receipt. A replaced
+-- checkpoint keeps the number of an earlier commit, and one in another namespace is found only by
+-- commits that make the same checkpoint.
 if not made or commit_id ~= made_id or existing or namespace ~= '' then add(receipt_at(thread.sequence), 'r' .. commit_id) end
 local most = math.min(#brought, RECEIPTS_KEPT + RECEIPTS_PRUNED)
 for number = 1, most do
@@ -231,6 +233,7 @@ if described then
   take(FIELDS)
   add(FIELDS, described.text)
 end
+if thread.owner ~= lease_space then take(LEASE) end
 if at > thread.updated then thread.updated = at end
 if kept then call('ZREM', key, thread.text) end
 local chained = after ~= '' or entry ~= ''

@@ -1,4 +1,4 @@
--- Reading what lies in a thread's sorted set, which layout.lua explains; and the arguments, one after the other.
+-- Readers of arguments and of a thread's records (layout.lua has the layout). Nothing here writes.
 local position = 0
 
 local function next_argument()
@@ -10,7 +10,7 @@ local function next_number()
   return tonumber(next_argument())
 end
 
--- An argument that may be absent: nil for '', else what follows the '+'.
+-- Returns an optional argument: nil for '', else the text after the '+'.
 local function next_optional()
   local given = next_argument()
   if given == '' then return nil end
@@ -21,7 +21,7 @@ local function between(first, last)
   return call('ZRANGEBYSCORE', key, first, last)
 end
 
--- The thread that a header describes.
+-- Returns the thread that a header describes.
 local function thread_of(text)
   if sub(text, 1, 2) ~= 'H1' then error(DAMAGED) end
   local _, incarnation, sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls, state_size,
@@ -33,7 +33,7 @@ local function thread_of(text)
     owner = sub(text, rest + head_size)}
 end
 
--- The thread; nil if there is none (though there may be a lease).
+-- Returns the thread; nil if there is none (there may be a lease all the same).
 local function read_thread()
   local text = between(HEADER, HEADER)[1]
   return text and thread_of(text)
@@ -43,7 +43,7 @@ local function open_to(owner, user)
   return owner == '-' or user == '*' or owner == user
 end
 
--- The thread, unless there is none or it is another user's.
+-- Returns the thread; nil if there is none or it is another user's.
 local function visible_thread(user)
   local t = read_thread()
   if t and open_to(t.owner, user) then return t end
@@ -52,14 +52,14 @@ end
 
 -- Namespaces
 
--- The score of a name; nil if there is none.
+-- Returns the score of a name; nil if there is none.
 local function score_of(name)
   local score = call('ZSCORE', key, name)
   if not score then return nil end
   return tonumber(score)
 end
 
--- Where the checkpoints of a namespace begin; nil if it has none.
+-- Returns where the checkpoints of a namespace begin; nil if it has none.
 local function space_base(namespace)
   if namespace == '' then return CHECKPOINTS end
   local score = score_of('n' .. namespace)
@@ -76,7 +76,7 @@ local function name_of_checkpoint(base, id)
   return format('c%.0f:', (base - CHECKPOINTS) / SPACE) .. id
 end
 
--- The score of the checkpoint's record; nil if there is none.
+-- Returns the score of a checkpoint's record; nil if there is none.
 local function place_of(base, id)
   local score = score_of(name_of_checkpoint(base, id))
   return score and -score
@@ -88,7 +88,7 @@ local function run_of(record, c)
   return sub(record, c.run_at + 3, c.run_at + 1 + size)
 end
 
--- Where the info ends, after which a reader of fields alone needs nothing.
+-- Returns where the info ends. The rest of the record is needed only for the state.
 local function end_of_info(record, c)
   local run_size = unpack_from('>I3', record, c.run_at)
   local at = c.run_at + 3 + (run_size > 0 and run_size - 1 or 0)
@@ -101,7 +101,7 @@ local function covers_of(record, c)
   return sub(record, at + 4, at + 3 + size)
 end
 
--- Appends the ranges that are packed in `covers` to `ranges`: see `pack_ranges`.
+-- Appends the ranges packed in `covers` (by `pack_ranges` in Python) to `ranges`.
 local function unpack_ranges(covers, ranges)
   local numbers, count, number, scale = {}, 0, 0, 1
   for at = 1, #covers do
@@ -125,7 +125,8 @@ local function unpack_ranges(covers, ranges)
   end
 end
 
--- The records from `top` down to the first of the namespace at `base`, newest first: at most `limit`, those `wanted` says yes to.
+-- Returns up to `limit` records of the namespace at `base`, from `top` down, newest first, that
+-- `wanted` accepts.
 local function newest_of(base, top, limit, wanted)
   local found = {}
   local chunk = (limit and not wanted) and limit or 200
@@ -143,7 +144,7 @@ local function newest_of(base, top, limit, wanted)
   end
 end
 
--- The newest in all namespaces together.
+-- Returns the newest records of several namespaces.
 local function newest_of_all(bases, before, limit, wanted)
   if #bases == 1 then return newest_of(bases[1], bases[1] + before - 1, limit, wanted) end
   local found = {}
@@ -158,7 +159,7 @@ local function newest_of_all(bases, before, limit, wanted)
   return newest
 end
 
--- The thread's head: the main namespace's, or the newest of the others.
+-- Returns the thread's head: the main namespace's, or else the newest of the others.
 local function head_of(t)
   return newest_of(CHECKPOINTS, CHECKPOINTS + SPACE - 1, 1)[1] or newest_of_all(all_bases(t), SPACE, 1)[1]
 end
@@ -170,7 +171,7 @@ local function read_row(row)
   return unpack_from('>I6I4', row, 2)
 end
 
--- Ranges as few as possible, in order.
+-- Sorts and joins ranges.
 local function union(ranges)
   table.sort(ranges, function(one, other) return one[1] < other[1] end)
   local joined = {}
@@ -187,7 +188,7 @@ local function union(ranges)
   return joined
 end
 
--- The rows that hold any value of `ranges` (in order, apart), each once, in order.
+-- Returns the rows that hold any value of `ranges` (sorted and disjoint), each once, in order.
 local function rows_of(ranges)
   local found, last = {}, -1
   for _, range in ipairs(ranges) do
@@ -213,8 +214,8 @@ local function rows_of(ranges)
   return found
 end
 
--- Messages: 'M', position (6), added by (4), tool calls (4), day (3), microseconds of the day (5), text (4 + …), run (3 + …, 0 for
--- none), id (3 + …), data.
+-- Messages: 'M', position (6), added by (4), tool calls (4), day (3), microseconds of the day (5),
+-- text (4 + …), run (3 + …, 0 for none), id (3 + …), data.
 local TEXT_AT = 28
 
 local function read_message(record)
@@ -222,7 +223,7 @@ local function read_message(record)
   return {position = at, sequence = sequence, tool_calls = tool_calls, day = day, text_size = text_size}
 end
 
--- The bytes that count for a message: its text and its data.
+-- Returns the counted bytes of a message: its text and its data.
 local function size_of_message(record, m)
   local at = TEXT_AT + m.text_size
   local run_size = unpack_from('>I3', record, at)
@@ -237,16 +238,19 @@ local function has_text(record, needle)
   return stop ~= nil and stop < TEXT_AT + text_size
 end
 
--- Attachments lie in a group for each checkpoint: 'A', namespace, checkpoint and key (3 + … each), data.
+-- Attachments: 'A', namespace, checkpoint and key (3 + … each), data. Each checkpoint's attachments
+-- form a group.
 local function group_of(name)
   local score = score_of(name)
   return score and -score
 end
 
--- The lease: 'L1 token since expires holder'.
-local function read_lease()
-  local text = between(LEASE, LEASE)[1]
-  if not text then return nil end
-  local token, since, expires, holder = match(text, '^L1 (%d+) (%d+) (%d+) (.*)$')
-  return {text = text, token = tonumber(token), since = since, expires = expires, holder = holder}
+-- Returns the longest duration of these leases in ms, rounded up to days.
+local function lasting(leases)
+  local days = 0
+  for _, text in ipairs(leases) do
+    local lease = read_lease(text)
+    days = math.max(days, sub(lease.expires, 1, 7) - sub(lease.since, 1, 7) + 1)
+  end
+  return days * 86400000
 end

@@ -1,4 +1,5 @@
--- How many entries a thread's journal has, the oldest of them, and the thread's receipts if they are asked for, oldest first: one view.
+-- Returns the number of a thread's journal entries, the oldest of them, and the thread's receipts
+-- if requested (oldest first), from one snapshot.
 local receipts = {}
 if ARGV[2] == '1' then
   local found = {}

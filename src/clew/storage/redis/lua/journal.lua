@@ -1,13 +1,15 @@
--- How a thread's journal lies in the thread's key, and how a commit is entered there: after every entry that was ever there.
+-- Layout of a thread's journal in the thread's key, and appending to it: positions always grow,
+-- also after trimming.
 --
--- An entry is at the score JOURNAL + its position, which is the server's time in microseconds since 2020, or one more than the
--- last one: 'J', position (8), the milliseconds that the thread expires in (8, 0 for never), the commit before (3 + …, 0 for none),
--- incarnation (20 bytes, NULs for none), day (3), microseconds of the day (5), commit (3 + …), data.
--- At JOURNAL itself is the mark: 'P', a position that was given (8), the listing (8), a position that no entry is below (8). The listing
--- changes when somebody sets out to take the thread out of the index: see journal.py. Whoever has entries has a mark. No key
--- with entries expires.
+-- An entry's score is JOURNAL + its position, which is the server's time in microseconds since
+-- 2020, or one more than the last position: 'J', position (8), the thread's TTL in ms (8, 0 for
+-- none), the previous commit (3 + …, 0 for none), incarnation (20 bytes, NULs for none), day (3),
+-- microseconds of the day (5), commit (3 + …), data. At JOURNAL itself is the mark: 'P', a position
+-- that was given (8), the listing (8), a lower bound of the positions (8). Removing the thread from
+-- the index begins by changing the listing: see journal.py. A key with entries has a mark and never
+-- expires.
 local JOURNAL, JOURNAL_END = 2251799813685248, 4503599627370495 -- 2^51, 2^52 - 1
-local MARK_STAYS = 86400000 -- ms that the mark of a thread that is gone stays
+local MARK_STAYS = 86400000 -- ms that the mark outlives its thread
 
 local function read_mark()
   local text = redis.call('ZRANGEBYSCORE', KEYS[1], JOURNAL, JOURNAL)[1]
@@ -15,7 +17,7 @@ local function read_mark()
   return text, struct.unpack('>I8I8I8', text, 2)
 end
 
--- The mark takes the place of the one with `text`; never is the key empty meanwhile, which would end its expiry.
+-- Replaces the mark `text`. The key is never empty in between, which would reset its TTL.
 local function write_mark(text, last, listing, oldest)
   local new = struct.pack('>c1I8I8I8', 'P', last, listing, oldest)
   if new == text then return end
@@ -31,7 +33,7 @@ local function count_entries()
   return redis.call('ZCOUNT', KEYS[1], JOURNAL + 1, JOURNAL_END)
 end
 
--- The time, or what comes after `last` if the clock is not there yet (or far off).
+-- Returns the time, or `last` + 1 if the clock is behind it or out of range.
 local function later_than(last)
   local time = redis.call('TIME')
   local now = (time[1] - 1577836800) * 1000000 + time[2]
@@ -39,7 +41,7 @@ local function later_than(last)
   return now
 end
 
--- Enters a commit; returns the listing. `after` is '+' and the commit before, or '-'.
+-- Appends an entry and returns the listing. `after` is '+' and the previous commit, or '-'.
 local function note(after, incarnation, expires, tail)
   local mark, last, listing = read_mark()
   local newest = newest_entry()

@@ -1,4 +1,5 @@
--- A page of a thread's messages in their order. A search looks at a bounded number and says where to go on.
+-- Returns a page of a thread's messages, in order. A search reads a bounded number and returns
+-- where to resume.
 local user, id, search = next_argument(), next_optional(), next_argument()
 local after, skip, limit, budget = next_number(), next_number(), tonumber(next_argument()), next_number()
 

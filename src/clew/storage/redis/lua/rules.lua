@@ -1,9 +1,10 @@
--- The rules that every commit meets, in the order of clew.storage.rules, up to the fence: deciding.lua has the others. Nothing is written
--- here. A refusal is {0, rule, '+' and the name that was found, the number that was found}. It does without the
--- functions of common.lua, which take time to create: the usual commit goes on to usual.lua from here.
+-- Checks the rules that apply to every commit, in the order of clew.storage.rules, up to the fence:
+-- content_rules.lua has the others. Nothing is written here. A refusal is {0, rule, '+' and the
+-- name that was found, the number that was found}. The functions of common.lua are not available
+-- yet, because creating them takes time that the fast path (fast_append.lua) saves.
 local user, commit_id, at, ttl, new_incarnation, ordinal, first_epoch, basis, basis_epoch, after, entry, fence, parts, whole, as_of =
   unpack(ARGV, 1, 15)
--- The new values, and the checkpoint that is made: these arguments are left out if there is neither.
+-- The new values and the new checkpoint. These arguments are absent if there is neither.
 local first_value, value_count, row, namespace, made_id, wanted_parent, rejects, made_size, made_tail = '', '', '', '', '', ''
 local read = 15 -- arguments so far
 if byte(parts) == 67 then -- 'C'
@@ -11,9 +12,9 @@ if byte(parts) == 67 then -- 'C'
   read = 24
 end
 
-local made = wanted_parent ~= '' -- whether a checkpoint is made: a new one, or a fork's
+local made = wanted_parent ~= '' -- whether the commit makes a checkpoint, for a fork too
 local chain = '-' -- or '+' and the last commit of the thread's chain
-local base, existing -- where the checkpoints of the namespace begin; the checkpoint that has the id of the one that is made
+local base, existing -- where the checkpoints of the namespace begin; the stored checkpoint with the new one's id
 local version, incarnation, sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls, state_size,
   message_size, created_by, moves, expires, created, updated, head, owner
 
@@ -23,7 +24,8 @@ if header then
   version, incarnation, sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls, state_size,
     message_size, created_by, moves, expires, created, updated, head, owner = unpack_from(HEADER_FORMAT, header)
   head, owner = sub(header, owner, owner + head - 1), sub(header, owner + head)
-  -- What the header says counts: a chain that it does not know of was ended by a Clew of before there were chains.
+  -- Only if the header has the flag: versions without chains end a chain by writing a header
+  -- without it.
   if expires >= 2 then chain = '+' .. sub(call('ZRANGEBYSCORE', key, CHAIN, CHAIN)[1] or '', 2) end
 
   -- owner
@@ -51,7 +53,7 @@ if header then
   if known then
     local listing = 0
     if entry ~= '' and count_entries() > 0 then
-      -- Whoever entered it may have died before the index had it.
+      -- The writer may have died before the index listed the thread.
       local _, _, listed = read_mark()
       listing = listed
     end
@@ -61,7 +63,9 @@ if header then
   end
 end
 
--- deleted, epoch: a deletion that comes again, because its answer was lost, finds what it wants.
+local lease_space = owner or (user == '*' and '-' or user)
+
+-- deleted, epoch. A deletion that is retried because its answer was lost is allowed.
 if basis ~= '' and (header or whole ~= 't') then
   if incarnation ~= basis then return {0, 'deleted', '', ''} end
   if epoch ~= tonumber(basis_epoch) then return {0, 'epoch', '', epoch} end
@@ -70,7 +74,7 @@ end
 -- after
 if after ~= '' and after ~= chain then return {0, 'after', chain, ''} end
 
--- as_of, first: of the thread that is left when this commit has deleted the one that is there
+-- as_of, first. If this commit deletes the thread, they apply to the new one.
 local kept = header and whole ~= 't'
 if as_of ~= '' and tonumber(as_of) ~= (kept and sequence or 0) then return {0, 'as_of', '', kept and sequence or 0} end
 if first_value ~= '' and tonumber(first_value) ~= (kept and next_value or 0) then
@@ -79,7 +83,7 @@ end
 
 -- fence
 if fence ~= '' then
-  local lease = call('ZRANGEBYSCORE', key, LEASE, LEASE)[1]
-  local token = lease and tonumber(match(lease, '^L1 (%d+) '))
+  local lease = lease_in(lease_space)
+  local token = lease and lease.token
   if token ~= tonumber(fence) then return {0, 'fence', '', token or ''} end
 end

@@ -1,4 +1,5 @@
--- Everything that a fork of one checkpoint takes along, in one view: it, its rows, its attachments, the messages up to it.
+-- Returns everything that a fork of one checkpoint copies, from one snapshot: the checkpoint, its
+-- rows, its attachments, and the messages up to it.
 local user, namespace, id, group_prefix = next_argument(), next_argument(), next_optional(), next_argument()
 
 local t = visible_thread(user)

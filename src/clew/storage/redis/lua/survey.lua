@@ -1,4 +1,5 @@
--- Of each thread: how many entries its journal has, a position that none is below, the listing. Moves no data.
+-- Returns for each thread the number of its journal entries, a lower bound of their positions, and
+-- the listing. Reads no data.
 local answers = {}
 for at, key in ipairs(KEYS) do
   local mark = redis.call('ZRANGEBYSCORE', key, JOURNAL, JOURNAL)[1]

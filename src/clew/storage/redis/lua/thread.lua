@@ -1,4 +1,5 @@
--- The record of one thread with its head: nothing if there is none, the header alone if it is another's or has no such text.
+-- Returns one thread's record and head, from one snapshot. Empty if there is no thread; only the
+-- header if the thread is another user's or does not have the searched text.
 local user, search = next_argument(), next_argument()
 
 local t = read_thread()

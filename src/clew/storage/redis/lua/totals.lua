@@ -1,4 +1,5 @@
--- What was made on which day, of a bounded number of messages and checkpoints, and where to go on: totals of one thread.
+-- Returns one thread's totals per day, over a bounded number of messages and checkpoints, and where
+-- to resume.
 local after, budget = next_argument(), next_number()
 
 local t = read_thread()

@@ -1,5 +1,5 @@
--- Takes entries out of a thread's journal by their positions; the next one still comes after them all. Says how many are left, and
--- the position of the oldest.
+-- Removes entries from a thread's journal by their positions. Later entries still get greater
+-- positions. Returns how many are left, and the position of the oldest.
 local newest = newest_entry()
 if not newest then return {0, 0} end
 local mark, last, listing = read_mark()
@@ -13,18 +13,14 @@ for _, position in ipairs(ARGV) do
 end
 local first = call('ZRANGEBYSCORE', key, JOURNAL + 1, JOURNAL_END, 'LIMIT', 0, 1)[1]
 local oldest = first and unpack_from('>I8', first, 2) or given + 1
--- Not the first write of the script: a server whose memory is full would refuse it.
+-- Not the first write of the script, which a server whose memory is full would refuse.
 if removed > 0 then write_mark(mark, math.max(last, given), listing, oldest) end
 if first then return {count_entries(), oldest} end
--- Now what kept the key from expiring is gone.
+-- Without entries, the key may expire again.
 local t = read_thread()
 if t then
   if t.expires % 2 == 1 and expires > 0 then call('PEXPIRE', key, expires) end
 else
-  local stays, lease = MARK_STAYS, read_lease()
-  if lease then
-    stays = stays + (sub(lease.expires, 1, 7) - sub(lease.since, 1, 7) + 1) * 86400000
-  end
-  call('PEXPIRE', key, format('%.0f', stays))
+  call('PEXPIRE', key, format('%.0f', MARK_STAYS + lasting(call('ZRANGEBYSCORE', key, LEASE, LEASE))))
 end
 return {0, 0}

@@ -1,4 +1,4 @@
--- Takes threads out of an index, each only if nobody listed it since its score was read.
+-- Removes threads from an index, each only if its score has not changed since it was read.
 local gone = 0
 for at = 1, #ARGV, 2 do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[at])

@@ -1,4 +1,4 @@
--- Rows of a thread's value log, in order, with or without their data: one view of the thread.
+-- Returns rows of a thread's value log, in order, with or without their data, from one snapshot.
 local user, since, data = next_argument(), next_argument(), next_argument() == '1'
 
 local t = visible_thread(user)

@@ -1,0 +1,258 @@
+"""The saver: encodes states, commits them and remembers what was written.
+
+With `durability="background"`, a save is captured and accepted now and written later. Nobody knows
+yet what the storage will decide, so its sequence is 0 and its parent is the one that the config
+names, or `None`. A save that may be refused for a conflict is never deferred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.checkpointer.arguments import checked_mapping
+from clew.checkpointer.background import in_background
+from clew.checkpointer.batch import MAX_SAVES, Batch, OutdatedViewError, Save, Saved, SaveWriter
+from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
+from clew.checkpointer.loader import Loader, unreadable
+from clew.codec.index import ThreadIndex
+from clew.codec.rows import MERGE_LEVEL, merge_rows
+from clew.codec.state import Encoded
+from clew.errors import UNREADABLE, ClewError, ConflictError
+from clew.ids import new_id
+from clew.model.checkpoint import Checkpoint, CheckpointMetadata
+from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, TheHead
+from clew.model.config import ANY_USER, Address
+from clew.model.queries import ValueQuery
+from clew.storage.execution import may_block
+from clew.upkeep.compaction import MERGE_FROM, rows_to_merge
+
+Encode = Callable[[ThreadIndex | None], Encoded]
+
+
+class Saver:
+    """Saves checkpoints, now or in the background."""
+
+    def __init__(self, engine: Engine, loader: Loader) -> None:
+        self._engine = engine
+        self._codec = engine.codec
+        self._loader = loader
+
+    def new_checkpoint(
+        self,
+        address: Address,
+        *,
+        parent: str | None | TheHead,
+        on_conflict: OnConflict = "branch",
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        checkpoint_id: str | None = None,
+    ) -> NewCheckpoint:
+        """A checkpoint without its state."""
+        return NewCheckpoint(
+            checkpoint_id=new_id() if checkpoint_id is None else checkpoint_id,
+            namespace=address.namespace,
+            parent=parent,
+            on_conflict=on_conflict,
+            node_name=node_name,
+            step=step,
+            run_id=address.run_id,
+            size=0,
+            metadata=self._codec.pack(checked_mapping(metadata, "metadata"), name="metadata") if metadata else b"",
+            body=b"",
+            covers=(),
+        )
+
+    def save_state(self, address: Address, state: Any, new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
+        """Save a whole state, now or in the background. For `more`, see `Save`."""
+        if self._engine.background is None or new.on_conflict == "reject":
+            encode = partial(self._codec.encode, state, namespace=address.namespace)
+            return self.save(address, encode, new, **more)
+        packed = self._codec.packed(state)
+        encode = partial(self._codec.encode_packed, packed, namespace=address.namespace)
+        at = self._engine.clock.now()
+        return self._defer(address, packed.size, at, partial(self.save, address, encode, new, at=at, **more))
+
+    def update(self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
+        """Save the checkpoint that `address` names with some fields changed, now or in the background."""
+        at = self._engine.clock.now()
+        if self._engine.background is None or (address.checkpoint_id and new.on_conflict == "reject"):
+            return self._update(address, changes, new, at=at, **more)
+        captured, size = self._codec.snapshot(changes)
+        return self._defer(address, size, at, partial(self._update, address, captured, new, at=at, **more))
+
+    async def apply(self, address: Address, commit: Commit, size: int) -> None:
+        """Apply a commit of `size` bytes without values, now or in the background."""
+        if self._engine.background is None:
+            await self._engine.apply_on_known_basis(commit)
+        else:
+            await self._defer(address, size, commit.at, partial(self._engine.apply_on_known_basis, commit))
+
+    async def _defer(self, address: Address, size: int, at: datetime, work: Callable[[], Awaitable[object]]) -> Saved:
+        background = self._engine.background
+        assert background is not None
+        await background.put(address.thread_id, address.user, size, work)
+        return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at))
+
+    async def save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Saved:
+        """Encode, commit and remember.
+
+        Concurrent writers of the thread take turns, and those who wait share a commit.
+        """
+        save = self._new_save(address, encode, new, **more)
+        writer = self._join(address, save.fence, save)
+        if writer.waits:
+            await writer.wait_turn()
+            if isinstance(writer.outcome, Exception):
+                raise writer.outcome
+            if writer.outcome is not None:
+                return writer.outcome
+            writer.take_along(MAX_SAVES - 1)
+        try:
+            batch = Batch(self._engine, writer)
+            saved = await batch.write(save)
+            index = batch.index
+            if index is not None and len(index.loose) >= MERGE_FROM:
+                await self._merge_soon(address.thread_id, index)
+            return saved
+        finally:
+            writer.leave()
+
+    async def _update(self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any) -> Saved:
+        writer = self._join(address, self._engine.fence(address.thread_id), None)
+        if writer.waits:
+            await writer.wait_turn()
+        try:
+            return await self._update_in_turn(writer, address, changes, new, **more)
+        finally:
+            writer.leave()
+
+    async def _update_in_turn(
+        self, writer: SaveWriter, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any
+    ) -> Saved:
+        edited = partial(self._codec.edit, **changes)
+        loader = self._loader
+        known = loader.known_view(address)
+        for _ in range(STALE_ATTEMPTS):
+            found = known or await loader.read_view(address)
+            view, log = found if found is not None else (None, None)
+            try:
+                encode, parent = partial(edited, None, ()), None
+                if view is not None:
+                    rows = () if view.entries is not None else await loader.rows_to_edit(address, view.body)
+                    encode, parent = partial(edited, view.body, rows, entries=view.entries), view.checkpoint_id
+                new = replace(new, parent=parent)
+                batch = Batch(self._engine, writer)
+                saved = await batch.write(self._new_save(address, encode, new, log=log, **more))
+                index = batch.index
+                if index is not None and len(index.loose) >= MERGE_FROM:
+                    await self._merge_soon(address.thread_id, index)
+                return saved
+            except OutdatedViewError:
+                known = None
+            except UNREADABLE as error:
+                # Another process may have removed what this one knew. What was just read is damaged.
+                if known is None:
+                    raise unreadable(address, view.checkpoint_id if view else None, error) from error
+                known = None
+            except ConflictError as error:
+                if type(error) is not ConflictError or address.checkpoint_id:
+                    raise
+                # Usually this process moved the head itself. Continuing there without a read keeps
+                # turns fair.
+                newer = loader.known_view(address)
+                known = newer if newer and view and newer[0].checkpoint_id != view.checkpoint_id else None
+        raise too_busy(address.thread_id)
+
+    def _join(self, address: Address, fence: int | None, save: Save | None) -> SaveWriter:
+        """Enter the thread's queue of writers.
+
+        Writers with and without its lease have different queues, and so do background saves: one
+        may have to wait in the storage until the other is done.
+        """
+        return self._engine.writers.join((address.thread_id, fence, in_background()), save)
+
+    def _new_save(
+        self,
+        address: Address,
+        encode: Encode,
+        new: NewCheckpoint,
+        *,
+        at: datetime | None = None,
+        commit_id: str | None = None,
+        **more: Any,
+    ) -> Save:
+        """The commit id is the checkpoint's id, unless the caller gives another, as it must for an
+        id that may be reused."""
+        engine = self._engine
+        return Save(
+            address=address,
+            encode=encode,
+            new=new,
+            at=at or engine.clock.now(),
+            commit_id=commit_id or new.checkpoint_id,
+            fence=engine.fence(address.thread_id),
+            **more,
+        )
+
+    def checkpoint(self, address: Address, new: NewCheckpoint, saved: Saved, state: Any) -> Checkpoint:
+        """The saved checkpoint, for the user."""
+        applied = saved.applied
+        return Checkpoint(
+            metadata=CheckpointMetadata(
+                checkpoint_id=new.checkpoint_id,
+                thread_id=address.thread_id,
+                parent_id=applied.parent_id,
+                timestamp=applied.created_at or self._engine.clock.now(),
+                node_name=new.node_name,
+                step=new.step,
+                run_id=new.run_id,
+                metadata=self._codec.unpack(new.metadata) if new.metadata else {},
+                namespace=new.namespace,
+                sequence=applied.sequence,
+            ),
+            state=state,
+            version=saved.version,
+        )
+
+    async def _merge_soon(self, thread_id: str, index: ThreadIndex) -> None:
+        """Merge the small rows at the end of the log: in a task, or at once for a sync caller."""
+        loose, index.loose = index.loose, ()
+        if may_block():
+            await self._merge(thread_id, loose)
+        else:
+            tasks = self._engine.tasks
+            task = asyncio.create_task(self._merge(thread_id, loose))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def _merge(self, thread_id: str, loose: tuple[int, ...]) -> None:
+        """Replace the small rows that begin with the numbers `loose` by one row.
+
+        A failure does not affect saving.
+        """
+        engine = self._engine
+        ranges = ((max(loose[0] - 1, 0), loose[-1] + 1),)
+        try:
+            page = await engine.values(ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=ranges, data=True))
+            rows = rows_to_merge(page.rows, loose, page.fixed_before)
+            if page.basis is None or len(rows) < 2:
+                return
+            commit = Commit(
+                commit_id=new_id(),
+                thread_id=thread_id,
+                user=ANY_USER,
+                at=engine.clock.now(),
+                basis=page.basis,
+                merge=(merge_rows(rows, level=MERGE_LEVEL),),
+            )
+            await engine.apply_unrecorded(commit)
+        except ClewError:
+            # Another process merged them, or the storage fails, which the next save will report.
+            return

@@ -1,0 +1,184 @@
+"""Commands that only read: threads, history, show, messages, diff."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.pretty import Pretty
+from rich.text import Text
+
+import clew
+from clew.cli.lookup import config_of, find_checkpoint, find_thread, open_store
+from clew.cli.options import AsJson, Limit, Offset, Thread
+from clew.cli.output import ago, as_json, clean, console, counted, facts, moment, one_line, size
+from clew.cli.tables import message_table, thread_table, timeline
+from clew.clock import SYSTEM_CLOCK
+
+_SHORT_TEXT = 200
+_SHORT_LIST = 20
+
+
+def threads(
+    ctx: typer.Context,
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Only the threads of this user.")] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only threads with this text in their id, name or tags.")
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    json: AsJson = False,
+) -> None:
+    """List threads, most recently active first."""
+    with open_store(ctx.obj) as checkpointer:
+        owner = {"user_id": user or clew.ANY_USER}
+        found = checkpointer.list_threads(owner, search, offset, limit + 1)
+    if json:
+        typer.echo(as_json([each.to_dict() for each in found[:limit]]))
+        return
+    if not found:
+        console().print("no threads" if offset == 0 else "no more threads", style="dim")
+        return
+    console().print(thread_table(found[:limit], now=SYSTEM_CLOCK.now()))
+    _say_if_more(found, limit, offset)
+
+
+def history(ctx: typer.Context, thread: Thread, limit: Limit = 50, json: AsJson = False) -> None:
+    """List a thread's checkpoints, newest first."""
+    with open_store(ctx.obj) as checkpointer:
+        described = find_thread(checkpointer, thread)
+        found = checkpointer.list_checkpoints(config_of(thread), limit=limit)
+    if json:
+        typer.echo(as_json([each.to_dict() for each in found]))
+        return
+    if not found:
+        console().print("no checkpoints", style="dim")
+        return
+    console().print(timeline(found))
+    if described.forked_from is not None:
+        console().print(f"forked from {_spelled_source(described)}", style="dim", markup=False)
+    if len(found) == limit < described.checkpoint_count:
+        console().print(f"the newest {limit} of {described.checkpoint_count:,}; --limit shows more", style="dim")
+
+
+def show(
+    ctx: typer.Context,
+    thread: Thread,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The checkpoint: an id, a prefix of one, or a number from `clew history`."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show long lists and texts in full.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Show a thread and its state, at the head or at a checkpoint."""
+    with open_store(ctx.obj) as checkpointer:
+        described = find_thread(checkpointer, thread)
+        chosen = find_checkpoint(checkpointer, thread, checkpoint) if described.head or checkpoint else None
+        loaded = checkpointer.get_checkpoint(config_of(thread, chosen.checkpoint_id)) if chosen else None
+    if json:
+        typer.echo(as_json({"thread": described.to_dict(), "checkpoint": loaded.to_dict() if loaded else None}))
+        return
+    out = console()
+    now = SYSTEM_CLOCK.now()
+    out.print(
+        facts(
+            [
+                ("thread", Text(clean(described.thread_id), style="bold")),
+                ("name", described.thread_name),
+                ("owner", described.user_id),
+                ("tags", ", ".join(described.tags)),
+                ("about", described.metadata or None),
+                ("forked from", _spelled_source(described)),
+                ("holds", _spelled_counts(described)),
+                ("last active", ago(described.updated_at, now)),
+            ]
+        )
+    )
+    out.print()
+    if loaded is None or chosen is None:
+        out.print("no checkpoints", style="dim")
+        return
+    out.print(
+        facts(
+            [
+                ("checkpoint", Text(chosen.checkpoint_id, style="bold")),
+                ("number", f"#{chosen.sequence}"),
+                ("parent", chosen.parent_id),
+                ("step", chosen.step),
+                ("node", chosen.node_name),
+                ("run", chosen.run_id),
+                ("saved", moment(chosen.timestamp)),
+                ("size", size(chosen.size)),
+                ("about", chosen.metadata or None),
+            ]
+        )
+    )
+    out.print()
+    # Pretty prints the repr, which escapes control characters in the state.
+    out.print(
+        Pretty(
+            loaded.state,
+            max_length=None if full else _SHORT_LIST,
+            max_string=None if full else _SHORT_TEXT,
+            expand_all=False,
+        )
+    )
+
+
+def messages(
+    ctx: typer.Context,
+    thread: Thread,
+    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only messages that contain this text.")] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    json: AsJson = False,
+) -> None:
+    """List a thread's messages, oldest first."""
+    with open_store(ctx.obj) as checkpointer:
+        find_thread(checkpointer, thread)
+        found = checkpointer.list_messages(config_of(thread), search, offset, limit + 1)
+    if json:
+        typer.echo(as_json([each.to_dict() for each in found[:limit]]))
+        return
+    if not found:
+        console().print("no messages" if offset == 0 else "no more messages", style="dim")
+        return
+    console().print(message_table(found[:limit], search=search))
+    _say_if_more(found, limit, offset)
+
+
+def diff(
+    ctx: typer.Context,
+    thread: Thread,
+    a: Annotated[str, typer.Argument(metavar="A", help="The older checkpoint: an id, a prefix of one, or a number.")],
+    b: Annotated[str | None, typer.Argument(metavar="B", help="The newer checkpoint; the default is the head.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Show what changed between two checkpoints of a thread."""
+    with open_store(ctx.obj) as checkpointer:
+        older = find_checkpoint(checkpointer, thread, a)
+        newer = find_checkpoint(checkpointer, thread, b)
+        found = checkpointer.diff(config_of(thread, older.checkpoint_id), config_of(thread, newer.checkpoint_id))
+    if json:
+        typer.echo(as_json(found.to_dict()))
+        return
+    console().print(found, soft_wrap=True)
+
+
+def _say_if_more(found: list[clew.ThreadInfo] | list[clew.Message], limit: int, offset: int) -> None:
+    if len(found) > limit:
+        console().print(f"more results: --offset {offset + limit}", style="dim")
+
+
+def _spelled_source(described: clew.ThreadInfo) -> str | None:
+    source = described.forked_from
+    return one_line(f"{source['thread_id']} at {source['checkpoint_id']}") if source is not None else None
+
+
+def _spelled_counts(described: clew.ThreadInfo) -> str:
+    checkpoints, messages = (
+        counted(described.checkpoint_count, "checkpoint"),
+        counted(described.message_count, "message"),
+    )
+    return f"{checkpoints}, {messages}, {size(described.size)}"

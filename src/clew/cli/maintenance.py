@@ -1,0 +1,294 @@
+"""Commands that work on a whole store: fork, stats, verify, compact, cleanup, key, reseal, import."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+import clew
+from clew.cli.lookup import config_of, find_checkpoint, find_thread, open_store
+from clew.cli.options import AsJson, MaybeThread, Thread
+from clew.cli.output import as_json, console, counted, facts, listing, one_line, progress_bar, size
+from clew.clock import SYSTEM_CLOCK
+from clew.model.queries import Totals
+from clew.model.reports import Damage
+
+_SHOWN: Final = 10
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_SIZES: Final = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+
+
+def fork(
+    ctx: typer.Context,
+    thread: Thread,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Where to fork: an id, a prefix of one, or a number from `clew history`; default: the head.",
+        ),
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="NEW", help="The new thread's id; default: a generated one.")
+    ] = None,
+) -> None:
+    """Fork a thread: start a new one with its state and messages. The thread does not change."""
+    with open_store(ctx.obj) as checkpointer:
+        owner = find_thread(checkpointer, thread).user_id
+        chosen = find_checkpoint(checkpointer, thread, checkpoint)
+        # As the owner, so that the fork has the same owner: a thread that ANY_USER creates has none.
+        source = {**config_of(thread, chosen.checkpoint_id), "user_id": owner}
+        made = checkpointer.fork(source, into)["thread_id"]
+    console().print(f"{one_line(made)} forked from {one_line(thread)} at #{chosen.sequence}", markup=False)
+
+
+def stats(ctx: typer.Context, json: AsJson = False) -> None:
+    """Show totals for the store: overall, by day, and for its largest threads."""
+    with open_store(ctx.obj) as checkpointer:
+        found = checkpointer.stats()
+    if json:
+        typer.echo(as_json(asdict(found)))
+        return
+    out = console()
+    out.print(
+        facts(
+            [
+                ("threads", f"{found.total_sessions:,}"),
+                ("checkpoints", f"{found.total_checkpoints:,}"),
+                ("messages", f"{found.total_messages:,}"),
+                ("tool calls", f"{found.total_tool_calls:,}"),
+                ("content", size(found.total_bytes)),
+                ("on disk", size(found.stored_bytes)),
+            ]
+        )
+    )
+    largest = sorted(found.by_thread.items(), key=lambda item: -item[1].bytes)
+    for title, totals in (
+        ("largest threads", largest),
+        ("last days (UTC)", sorted(found.by_day.items(), reverse=True)),
+    ):
+        if totals:
+            out.print()
+            out.print(_totals_table(title, totals[:_SHOWN]))
+            if len(totals) > _SHOWN:
+                out.print(f"and {len(totals) - _SHOWN:,} more; --json shows all", style="dim")
+
+
+def verify(ctx: typer.Context, thread: MaybeThread = None) -> None:
+    """Read every checkpoint and message, and list damaged records. Exits with 1 if there are any."""
+    with open_store(ctx.obj) as checkpointer, progress_bar("verifying") as progress:
+        if thread is not None:
+            find_thread(checkpointer, thread)
+        report = checkpointer.verify(config_of(thread) if thread is not None else None, progress=progress)
+    read = (
+        f"{counted(report.checkpoints, 'checkpoint')}, {counted(report.attachments, 'attachment')} and "
+        f"{counted(report.messages, 'message')} of {counted(report.threads, 'thread')} read"
+    )
+    out = console()
+    if report.ok:
+        out.print(f"[bold green]sound[/]: {read}")
+        return
+    table = listing()
+    table.add_column("thread", style="bold", overflow="fold")
+    table.add_column("damaged", overflow="fold")
+    table.add_column("what is wrong", overflow="fold")
+    for damage in report.damage:
+        table.add_row(*[Text(one_line(cell)) for cell in (damage.thread_id, _record(damage), damage.problem)])
+    out.print(table)
+    out.print(f"[bold red]{counted(len(report.damage), 'damaged record')}[/]: {read}; the others are not affected")
+    raise typer.Exit(1)
+
+
+def _record(damage: Damage) -> str:
+    """Return the name of the damaged record."""
+    if damage.message_id is not None:
+        return f"message {damage.message_id}"
+    if damage.checkpoint_id is None:
+        return "the thread itself"
+    space = f" in {damage.namespace}" if damage.namespace else ""
+    attached = "" if damage.attachment is None else f"attachment {damage.attachment} of "
+    return f"{attached}checkpoint {damage.checkpoint_id}{space}"
+
+
+def compact(ctx: typer.Context, thread: MaybeThread = None) -> None:
+    """Rewrite the store in fewer bytes and free the space. Every checkpoint stays loadable."""
+    with open_store(ctx.obj) as checkpointer, progress_bar("compacting") as progress:
+        if thread is not None:
+            find_thread(checkpointer, thread)
+        before = checkpointer.stats().stored_bytes
+        report = checkpointer.compact(config_of(thread) if thread is not None else None, progress=progress)
+        after = checkpointer.stats().stored_bytes
+    out = console()
+    table = listing()
+    table.add_column(counted(report.threads, "thread"))
+    for name in ("before", "after"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("content", size(report.bytes_before), size(report.bytes_after))
+    table.add_row("rows of values", f"{report.rows_before:,}", f"{report.rows_after:,}")
+    table.add_row("whole store on disk", size(before), size(after))
+    out.print(table)
+
+
+def _totals_table(title: str, totals: list[tuple[str, Totals]]) -> Table:
+    table = listing()
+    table.add_column(title, style="bold", overflow="fold")
+    for name in ("checkpoints", "messages", "tool calls", "content"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, each in totals:
+        table.add_row(
+            Text(one_line(name)),
+            f"{each.checkpoints:,}",
+            f"{each.messages:,}",
+            f"{each.tool_calls:,}",
+            size(each.bytes),
+        )
+    return table
+
+
+def cleanup(
+    ctx: typer.Context,
+    thread: MaybeThread = None,
+    max_age: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Remove older checkpoints: 90m, 12h, 30d, 8w.")
+    ] = None,
+    max_history: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep only the newest N checkpoints of each namespace.")
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Remove the oldest until a thread is within this size: 500KB, 20MB."),
+    ] = None,
+    keep_every: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Always keep every N-th checkpoint.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Remove old checkpoints and free their space. Heads, messages and threads stay."""
+    policy = clew.RetentionPolicy(
+        max_age=_age(max_age) if max_age is not None else None,
+        max_history=max_history,
+        max_bytes=_bytes(max_bytes) if max_bytes is not None else None,
+        keep_every=keep_every,
+    )
+    with open_store(ctx.obj) as checkpointer, progress_bar("cleaning up") as progress:
+        if thread is not None:
+            find_thread(checkpointer, thread)
+        config = config_of(thread) if thread is not None else None
+        report = checkpointer.cleanup(policy, config=config, dry_run=dry_run, progress=progress)
+    if json:
+        typer.echo(as_json(report.to_dict()))
+        return
+    table = listing()
+    table.add_column(f"{'would be removed' if dry_run else 'removed'} from {counted(report.threads, 'thread')}")
+    table.add_column("count", justify="right")
+    table.add_column("content", justify="right")
+    for name, count, content in (
+        ("checkpoints", report.checkpoints, report.checkpoint_bytes),
+        ("attachments", report.attachments, report.attachment_bytes),
+        ("values", report.values, report.value_bytes),
+    ):
+        table.add_row(name, f"{count:,}", size(content))
+    table.add_row("total", "", size(report.bytes))
+    console().print(table)
+    if report.over_limit:
+        console().print(
+            f"{counted(report.over_limit, 'thread')} still over the limit: heads, messages and shared values are never removed"
+        )
+
+
+def _age(text: str) -> timedelta:
+    advice = "an age is a number with a unit (s, m, h, d or w), such as 30d"
+    try:
+        return timedelta(seconds=_measured(text, _UNITS, advice))
+    except OverflowError as error:
+        raise typer.BadParameter(f"{text!r} is too long; {advice}") from error
+
+
+def _bytes(text: str) -> int:
+    return int(_measured(text.upper(), _SIZES, "a size is a number, optionally with KB, MB or GB, such as 20MB"))
+
+
+def _measured(text: str, units: dict[str, int], advice: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if found is None or found[2] not in units:
+        raise typer.BadParameter(f"{text!r}: {advice}")
+    return float(found[1]) * units[found[2]]
+
+
+def key(
+    name: Annotated[str | None, typer.Option("--id", metavar="ID", help="The key's id; default: today's date.")] = None,
+) -> None:
+    """Generate an encryption key and print it for CLEW_ENCRYPTION_KEYS. Clew does not store it."""
+    made = f"{SYSTEM_CLOCK.now():%Y-%m-%d}" if name is None else name
+    text = f"{made}:{clew.Encryption.new_key()}"
+    clew.Encryption.from_text(text)
+    typer.echo(text)
+
+
+def reseal(ctx: typer.Context, thread: MaybeThread = None) -> None:
+    """Encrypt everything with the current key, the first in CLEW_ENCRYPTION_KEYS.
+    Exits with 1 if records are left."""
+    with open_store(ctx.obj) as checkpointer, progress_bar("sealing") as progress:
+        if thread is not None:
+            find_thread(checkpointer, thread)
+        report = checkpointer.reseal(config_of(thread) if thread is not None else None, progress=progress)
+    out = console()
+    out.print(f"{report.resealed:,} of {counted(report.threads, 'thread')} encrypted with the current key")
+    if report.left:
+        shown = ", ".join(map(one_line, report.left[:5])) + (", …" if len(report.left) > 5 else "")
+        out.print(
+            f"{counted(len(report.left), 'thread')} still need an old key ({shown}): keep the old keys", markup=False
+        )
+        raise typer.Exit(1)
+
+
+class Framework(enum.StrEnum):
+    """Frameworks whose data can be imported."""
+
+    LANGGRAPH = "langgraph"
+
+
+def import_(
+    ctx: typer.Context,
+    framework: Annotated[Framework, typer.Argument(metavar="FRAMEWORK", help="The source's framework: langgraph.")],  # noqa: ARG001
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="URL", help="The source: sqlite:///file.db or postgresql://…; it is not changed."
+        ),
+    ],
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:CLASS", help="A class that may be loaded from the data; repeatable."),
+    ] = None,
+) -> None:
+    """Import the threads of a framework's own store. If interrupted, run it again to continue."""
+    # Imported late: the other commands need no framework.
+    from clew.adapters.langgraph import ClewSaver
+    from clew.adapters.langgraph.importing import PastClock, import_threads, open_source
+
+    allowed = [_class_name(each) for each in allow or ()]
+    clock = PastClock()
+    with clew.connect(ctx.obj, clock=clock) as checkpointer, open_source(source, allow=allowed) as found:
+        saver = ClewSaver(checkpointer, allow=allowed)
+        with progress_bar("importing") as progress:
+            report = import_threads(found, saver, clock=clock, progress=progress)
+    known = f"; {counted(report.known, 'checkpoint')} already imported" if report.known else ""
+    console().print(
+        f"{counted(report.checkpoints, 'checkpoint')} of {counted(report.threads, 'thread')} imported{known}"
+    )
+
+
+def _class_name(text: str) -> tuple[str, str]:
+    module, separator, name = text.partition(":")
+    if not separator or not module or not name:
+        raise clew.ConfigError(f"--allow needs a module and a class, such as my_agent.state:Plan; got {text!r}")
+    return module, name

@@ -1,0 +1,224 @@
+"""Conversations on their way into another format: tool calls paired with their results, and a list of what was left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, ToolCall, ToolResult
+
+
+class Placed(Struct, frozen=True, kw_only=True):
+    """A message and its place in the conversation. `raw` is set if the message already has the format that is wanted."""
+
+    message_id: str
+    parsed: Parsed
+    raw: Any = None
+
+
+class Conversation(list[Any]):
+    """Messages in a provider's format.
+
+    `system` is the text of system messages, for formats that take it as a parameter of the call (Anthropic's `system`,
+    Gemini's `system_instruction`). `left_out` says, a line for each, what has no equal in the format.
+    """
+
+    def __init__(
+        self, messages: Sequence[Any] = (), *, system: str | None = None, left_out: Sequence[str] = ()
+    ) -> None:
+        super().__init__(messages)
+        self.system = system
+        self.left_out = tuple(left_out)
+
+
+class Losses:
+    """Collects what a format has no place for."""
+
+    class Message:
+        """The same for one message."""
+
+        def __init__(self, losses: Losses, placed: Placed) -> None:
+            self._losses, self._placed = losses, placed
+
+        def drop(self, part: Part, where: str = "") -> None:
+            """Note that `part` was left out."""
+            self._losses.add(self._placed, f"{_named(part)} {where}".strip())
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self.texts: list[str] = []
+        self.instructions: list[str] = []
+
+    def at(self, placed: Placed) -> Losses.Message:
+        return Losses.Message(self, placed)
+
+    def add(self, placed: Placed, what: str) -> None:
+        """Note that `what` was left out of a message."""
+        self.texts.append(f"message {placed.message_id!r}: {what} has no equal in {self._dialect!r} and was left out")
+
+    def unpaired(self, placed: Placed, what: str) -> None:
+        """Note that a call without its result, or a result without its call, was left out."""
+        self.texts.append(f"message {placed.message_id!r}: {what}, so it was left out")
+
+    def instruct(self, text: str) -> None:
+        """Take a system message's text out of the conversation, for the call's own parameter."""
+        if text and text not in self.instructions:
+            self.instructions.append(text)
+
+
+def _named(part: Part) -> str:
+    if isinstance(part, Reasoning):
+        return "the model's reasoning"
+    if isinstance(part, Media):
+        return f"media ({part.mime_type or part.kind}{', by file id' if part.file_id is not None else ''})"
+    return f"a part of type {part.kind!r}" if isinstance(part, Other) else type(part).__name__
+
+
+def paired(conversation: Sequence[Placed], losses: Losses) -> list[Placed]:
+    """The conversation with an id for each tool call and a result for each call, as providers demand.
+
+    Calls without ids (Gemini's) get one, and results without ids go to the oldest open call of their name. A result without
+    a call is left out. So is a call that nobody answered, unless it is among the last messages: then its result is still
+    to come.
+    """
+    numbered = _with_ids([part for placed in conversation for part in _split(placed)])
+    called, answered = set[str | None](), set[str | None]()
+    for placed in numbered:
+        called.update(call.call_id for call in placed.parsed.calls())
+        answered.update(result.call_id for result in placed.parsed.results())
+    open_from = _open_tail(numbered)
+    kept: list[Placed] = []
+    for at, placed in enumerate(numbered):
+        parts: list[Part] = []
+        for part in placed.parsed.parts:
+            if isinstance(part, ToolResult) and part.call_id not in called:
+                losses.unpaired(placed, f"the result of tool call {part.call_id!r} has no call in what was asked for")
+            elif isinstance(part, ToolCall) and part.call_id not in answered and at < open_from:
+                losses.unpaired(placed, f"tool call {part.call_id!r} ({part.name}) has no result")
+            else:
+                parts.append(part)
+        if len(parts) == len(placed.parsed.parts):
+            kept.append(placed)
+        elif parts:
+            kept.append(Placed(message_id=placed.message_id, parsed=replace(placed.parsed, parts=tuple(parts))))
+    return _joined(kept)
+
+
+def _split(placed: Placed) -> list[Placed]:
+    """A message whose parts belong to several speakers as one for each: instructions, results, and the rest in their
+    order; but a call comes before its result."""
+    parts = placed.parsed.parts
+    instructions = tuple(part for part in parts if isinstance(part, Instruction))
+    results = tuple(part for part in parts if isinstance(part, ToolResult))
+    rest = tuple(part for part in parts if not isinstance(part, (Instruction, ToolResult)))
+    if placed.raw is not None or (not instructions and not (results and any(isinstance(p, ToolCall) for p in rest))):
+        return [placed]
+    said = Placed(message_id=placed.message_id, parsed=replace(placed.parsed, parts=rest))
+    told = Placed(message_id=placed.message_id, parsed=Parsed(role="system", parts=instructions))
+    answered = Placed(message_id=placed.message_id, parsed=Parsed(role="tool", parts=results))
+    order = (told, said, answered) if placed.parsed.role == "assistant" else (told, answered, said)
+    return [each for each in order if each.parsed.parts]
+
+
+def _joined(conversation: Sequence[Placed]) -> list[Placed]:
+    """The conversation with the calls of one turn in one message, as most formats want them."""
+    joined: list[Placed] = []
+    for placed in conversation:
+        before = joined[-1] if joined else None
+        if (
+            before is not None
+            and before.raw is None
+            and placed.raw is None
+            and before.parsed.role == placed.parsed.role == "assistant"
+            and placed.parsed.calls()
+        ):
+            parts = before.parsed.parts + placed.parsed.parts
+            joined[-1] = replace(before, parsed=replace(before.parsed, parts=parts))
+        else:
+            joined.append(placed)
+    return joined
+
+
+def _open_tail(conversation: Sequence[Placed]) -> int:
+    """The place of the last message that calls tools, if nothing but results follows it; the end otherwise."""
+    for at in range(len(conversation) - 1, -1, -1):
+        parsed = conversation[at].parsed
+        if parsed.calls():
+            while at and conversation[at - 1].parsed.role == "assistant":
+                at -= 1
+            return at
+        if not parsed.results():
+            return len(conversation)
+    return len(conversation)
+
+
+def grouped(
+    conversation: Sequence[Placed],
+    losses: Losses,
+    *,
+    as_given: Callable[[Any], Any],
+    result: Callable[[ToolResult, Losses.Message], Any],
+    part: Callable[[Part, Losses.Message], Any],
+    message: Callable[[str, list[Any]], Any],
+) -> list[Any]:
+    """The conversation in a format that takes all answers to one turn's tool calls in one message of the user, and
+    system messages as a parameter of the call.
+
+    `message` makes a message of a role ("user" or "assistant") and its parts.
+    """
+    written: list[Any] = []
+    answers: list[Any] | None = None
+    for placed in conversation:
+        if placed.raw is not None:
+            written.append(as_given(placed.raw))
+            answers = None
+            continue
+        said, parsed = losses.at(placed), placed.parsed
+        if parsed.role == "system":
+            losses.instruct(parsed.text())
+            continue
+        if results := [result(each, said) for each in parsed.results()]:
+            if answers is None:
+                answers = []
+                written.append(message("user", answers))
+            answers += results
+        parts = [made for each in parsed.parts if (made := part(each, said)) is not None]
+        if parts:
+            answers = None
+            written.append(message("assistant" if parsed.role == "assistant" else "user", parts))
+    return written
+
+
+def _with_ids(conversation: Sequence[Placed]) -> list[Placed]:
+    """The conversation with an id for each call and result, and each result with the name of its tool."""
+    waiting: dict[str, deque[str]] = defaultdict(deque)
+    names: dict[str | None, str] = {}
+    made, found = 0, []
+    for placed in conversation:
+        parts: list[Part] = []
+        for part in placed.parsed.parts:
+            if isinstance(part, ToolCall):
+                call_id = part.call_id
+                if call_id is None:
+                    made += 1
+                    call_id = f"call_{made}"
+                waiting[part.name].append(call_id)
+                names[call_id] = part.name
+                part = part if part.call_id is not None else replace(part, call_id=call_id)
+            elif isinstance(part, ToolResult):
+                call_id = part.call_id
+                if call_id is None and waiting[part.name or ""]:
+                    call_id = waiting[part.name or ""].popleft()
+                elif call_id is not None and call_id in (queue := waiting[names.get(call_id, "")]):
+                    queue.remove(call_id)
+                name = part.name or names.get(call_id)
+                if (call_id, name) != (part.call_id, part.name):
+                    part = replace(part, call_id=call_id, name=name)
+            parts.append(part)
+        same = all(new is old for new, old in zip(parts, placed.parsed.parts, strict=True))
+        found.append(placed if same else replace(placed, parsed=replace(placed.parsed, parts=tuple(parts))))
+    return found

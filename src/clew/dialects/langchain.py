@@ -1,0 +1,166 @@
+"""LangChain's messages: objects, and the three forms of dicts that LangChain makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from clew.dialects import anthropic, openai
+from clew.dialects.conversation import Losses, Placed
+from clew.dialects.parts import (
+    Media,
+    Parsed,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    as_list,
+    as_mapping,
+    as_text,
+    counted,
+    dumped,
+    media_kind,
+    result_text,
+)
+from clew.errors import MissingExtraError
+
+NAME: Final = "langchain"
+_ROLES: Final[Mapping[str, Role]] = {
+    "human": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "HumanMessageChunk": "user",
+    "SystemMessageChunk": "system",
+    "ToolMessageChunk": "tool",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+def fields_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message's fields, out of `message_to_dict`, `dumpd` or `model_dump`."""
+    if raw.get("lc") == 1 and isinstance(raw.get("kwargs"), Mapping):
+        kind = str((as_list(raw.get("id")) or [""])[-1]).removesuffix("Message").lower()
+        return {"type": kind, **raw["kwargs"]}
+    if isinstance(raw.get("data"), Mapping) and "content" not in raw:
+        return {"type": raw.get("type"), **raw["data"]}
+    return raw
+
+
+def recognises(raw: Mapping[str, Any]) -> bool:
+    """Whether `raw` is a LangChain message as a dict."""
+    fields = fields_of(raw)
+    if fields is raw and ("role" in raw and raw.get("type") != "chat"):
+        return False
+    kind = fields.get("type")
+    return "content" in fields and isinstance(kind, str) and (kind in _ROLES or kind == "chat")
+
+
+def read(raw: Mapping[str, Any]) -> Parsed:
+    """A message in neutral terms."""
+    fields = fields_of(raw)
+    role = _ROLES.get(str(fields.get("type"))) or openai.ROLES.get(str(fields.get("role")), "user")
+    name = as_text(fields.get("name"))
+    content = fields.get("content")
+    parts = [Text(content)] if isinstance(content, str) and content else [_part(each) for each in as_list(content)]
+    if role == "tool":
+        kept = tuple(part for part in parts if isinstance(part, Text | Media))
+        call_id = as_text(fields.get("tool_call_id"))
+        result = ToolResult(call_id=call_id, name=name, parts=kept, is_error=fields.get("status") == "error")
+        return Parsed(role=role, parts=(result,), name=name)
+    # Calls stand in `tool_calls`; blocks of the provider repeat them.
+    said: list[Part] = [part for part in parts if not isinstance(part, ToolCall)]
+    said += [openai.call_of(call) for key in ("tool_calls", "invalid_tool_calls") for call in as_list(fields.get(key))]
+    return Parsed(role=role, parts=tuple(said), name=name, usage=counted(fields.get("usage_metadata")))
+
+
+def _part(block: Any) -> Part:
+    block = as_mapping(block) or block
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if kind in ("image", "audio", "video", "file") and not anthropic.is_block(block):
+        mime_type = as_text(block.get("mime_type"))
+        return Media(
+            kind=kind if kind != "file" else media_kind(mime_type),
+            mime_type=mime_type,
+            data=as_text(block.get("base64")) or as_text(block.get("data")),
+            url=as_text(block.get("url")),
+            file_id=as_text(block.get("file_id")),
+        )
+    if kind == "reasoning":
+        return Reasoning(str(block.get("reasoning") or ""))
+    if kind == "tool_call":
+        return openai.call_of(block)
+    if anthropic.is_block(block):
+        return anthropic.read({"content": [block]}).parts[0]
+    return openai.content_parts([block])[0]
+
+
+def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
+    """The conversation as LangChain's own objects. Raises MissingExtraError if langchain-core is not installed."""
+    try:
+        from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+    except ImportError as error:
+        raise MissingExtraError('as_="langchain" needs langchain-core: pip install langchain-core') from error
+    written: list[Any] = []
+    for placed in conversation:
+        if placed.raw is not None:
+            try:
+                written.append(_object(placed.raw))
+            except (TypeError, ValueError) as error:
+                losses.unpaired(placed, f"LangChain makes no message of it ({type(error).__name__})")
+            continue
+        said, parsed = losses.at(placed), placed.parsed
+        for result in parsed.results():
+            for part in result.parts:
+                if not isinstance(part, Text):
+                    said.drop(part, "in a tool's answer")
+            status = "error" if result.is_error else "success"
+            written.append(
+                ToolMessage(result_text(result), tool_call_id=result.call_id or "", name=result.name, status=status)
+            )
+        blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
+        text = all(block["type"] == "text" for block in blocks)
+        content: Any = "\n".join(block["text"] for block in blocks) if text else blocks
+        calls = [
+            {
+                "name": call.name,
+                "args": call.arguments if isinstance(call.arguments, dict) else {"input": dumped(call.arguments)},
+                "id": call.call_id,
+            }
+            for call in parsed.calls()
+        ]
+        if not content and not calls:
+            continue
+        known = {"id": placed.message_id, "name": parsed.name}
+        if parsed.role == "assistant":
+            written.append(AIMessage(content, tool_calls=calls, **known))
+        else:
+            written.append((SystemMessage if parsed.role == "system" else HumanMessage)(content, **known))
+    return written
+
+
+def _object(raw: Mapping[str, Any]) -> Any:
+    """The object that a dict was made from."""
+    from langchain_core.messages import messages_from_dict
+
+    fields = dict(fields_of(raw))
+    return messages_from_dict([{"type": fields.get("type"), "data": fields}])[0]
+
+
+def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Media) and (part.data is not None or part.url is not None):
+        block: dict[str, Any] = {"type": part.kind}
+        if part.data is not None:
+            block |= {"base64": part.data, "mime_type": part.mime_type or "application/octet-stream"}
+        else:
+            block["url"] = part.url
+        return block
+    if not isinstance(part, (ToolCall, ToolResult)):
+        said.drop(part)
+    return None

@@ -1,0 +1,164 @@
+"""Neutral parts of a message: the terms in which one provider's format is turned into another's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from clew.errors import shown
+
+Role = Literal["system", "user", "assistant", "tool"]
+MediaKind = Literal["image", "audio", "video", "file"]
+
+
+class Text(Struct, frozen=True):
+    """Text that was said."""
+
+    text: str
+
+
+class Instruction(Text, frozen=True):
+    """A system prompt inside of a user's request."""
+
+
+class Reasoning(Struct, frozen=True):
+    """What a model thought before it answered. Signed or encrypted by its provider, so no other provider takes it."""
+
+    text: str
+
+
+class Media(Struct, frozen=True, kw_only=True):
+    """An image, a recording or a file: one of `data` (base64), `url` and `file_id` is set."""
+
+    kind: MediaKind
+    mime_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    name: str | None = None
+
+    @property
+    def data_url(self) -> str | None:
+        """The `url`, or `data` as a data URL."""
+        if self.data is None:
+            return self.url
+        return f"data:{self.mime_type or 'application/octet-stream'};base64,{self.data}"
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A call that the model made. `arguments` is a mapping, or text if the model wrote no valid JSON object."""
+
+    call_id: str | None
+    name: str
+    arguments: Any
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """What a tool answered to a call."""
+
+    call_id: str | None
+    name: str | None
+    parts: tuple[Text | Media | Other, ...]
+    is_error: bool = False
+
+
+class Other(Struct, frozen=True):
+    """A part that only its own provider knows, such as a search that ran on its servers."""
+
+    kind: str
+
+
+Part = Text | Reasoning | Media | ToolCall | ToolResult | Other
+
+
+class Parsed(Struct, frozen=True, kw_only=True):
+    """A message in neutral terms. `usage` has `input_tokens` and `output_tokens`, if the message carries them."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None
+    usage: Mapping[str, int] | None = None
+
+    def text(self) -> str:
+        """The text that was said, without reasoning, tool calls and tool results."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text) and part.text)
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    def results(self) -> tuple[ToolResult, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+def result_text(result: ToolResult) -> str:
+    """The text of a tool's answer."""
+    return "\n".join(part.text for part in result.parts if isinstance(part, Text))
+
+
+def loaded_arguments(arguments: Any) -> Any:
+    """Arguments as data: JSON text that holds an object becomes a mapping; anything else stays as it is."""
+    if isinstance(arguments, str):
+        if not arguments.strip():
+            return {}
+        try:
+            loaded = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return arguments
+        return loaded if isinstance(loaded, dict) else arguments
+    return {} if arguments is None else arguments
+
+
+def dumped(value: Any) -> str:
+    """`value` as JSON text, as providers expect arguments and results; text stays as it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        # Not JSON: keys of other types, a cycle, or nested too deeply.
+        return shown(value)
+
+
+def as_list(value: Any) -> list[Any]:
+    """`value` if it is a list of blocks; nothing otherwise."""
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """`value` if it is a mapping; an empty one otherwise."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_text(value: Any) -> str | None:
+    """`value` if it is text that is not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_base64(value: Any) -> str | None:
+    """Base64 as most providers write it, also if it came in its URL-safe form."""
+    return value.replace("-", "+").replace("_", "/") if isinstance(value, str) and value else None
+
+
+def from_data_url(url: Any, kind: MediaKind, **more: Any) -> Media:
+    """Media that a URL names; a data URL is taken apart."""
+    if isinstance(url, str) and url.startswith("data:") and ";base64," in url:
+        head, _, data = url.partition(",")
+        return Media(kind=kind, mime_type=head[5:].partition(";")[0] or None, data=data, **more)
+    return Media(kind=kind, url=as_text(url), **more)
+
+
+def media_kind(mime_type: Any) -> MediaKind:
+    """The kind of media that a MIME type names."""
+    main = mime_type.partition("/")[0] if isinstance(mime_type, str) else ""
+    return main if main in ("image", "audio", "video") else "file"  # type: ignore[return-value]
+
+
+def counted(usage: Any, read: str = "input_tokens", written: str = "output_tokens") -> Mapping[str, int] | None:
+    """Token counts under the names `input_tokens` and `output_tokens`."""
+    usage = as_mapping(usage)
+    counts = {"input_tokens": usage.get(read), "output_tokens": usage.get(written)}
+    found = {name: count for name, count in counts.items() if type(count) is int and count >= 0}
+    return found or None

@@ -1,0 +1,178 @@
+"""Conversion of stored columns to records. A flipped bit must not hide a store.
+
+A damaged row still becomes a record, so that lists and sweeps go on: unreadable columns get a
+stand-in, and `damage` names them. Direct reads of such a record raise CorruptRecordError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.errors import CorruptRecordError, EncryptionError
+from clew.model.records import (
+    AttachmentRecord,
+    CheckpointRecord,
+    JournalEntry,
+    MessageRecord,
+    ThreadRecord,
+    ValueRow,
+)
+from clew.storage.conversions import bytes_text, moment, moment_or_none
+
+R = TypeVar("R", bound=Struct)
+Row = Sequence[Any]
+DIGEST_SIZE: Final = 16
+
+
+class _Kind(NamedTuple):
+    """The types that a column may have, and the stand-in for a value of another type."""
+
+    types: tuple[type, ...]
+    stand_in: Any
+
+
+_TEXT: Final = _Kind((str,), "")
+_SOME_TEXT: Final = _Kind((str, type(None)), None)
+_NUMBER: Final = _Kind((int,), 0)
+_SOME_NUMBER: Final = _Kind((int, type(None)), None)
+_TIME: Final = _Kind((int,), 0)
+_BYTES: Final = _Kind((bytes,), b"")
+_RANGES: Final = _Kind((tuple,), ())
+"""Unreadable ranges come in as `None`."""
+
+
+class Columns(Generic[R]):
+    """The columns of a kind of record, in row order. `make` takes them by name."""
+
+    def __init__(self, make: Callable[..., R], **kinds: _Kind) -> None:
+        self._make_record = make
+        self._kinds = kinds
+        self._times = [name for name, kind in kinds.items() if kind is _TIME]
+        self._valid_types = frozenset(product(*(kind.types for kind in kinds.values())))
+
+    def _make(self, row: Row) -> R:
+        """Raises OverflowError for a number that is not a valid time."""
+        columns = dict(zip(self._kinds, row, strict=True))
+        for name in self._times:
+            columns[name] = moment(columns[name])
+        return self._make_record(**columns)
+
+    def record(self, row: Row) -> R:
+        """Return the record, with stand-ins for damaged columns."""
+        if tuple(map(type, row)) in self._valid_types:
+            try:
+                return self._make(row)
+            except OverflowError:
+                pass
+        damaged: list[str] = []
+        mended = [self._mended(*each, damaged) for each in zip(self._kinds.items(), row, strict=True)]
+        return replace(self._make(mended), damage=damage_of(damaged))
+
+    def unreadable(self, **known: Any) -> R:
+        """Return a damaged record of which only the columns in `known` could be read."""
+        columns = [known.get(name, kind.stand_in) for name, kind in self._kinds.items()]
+        return replace(self._make(columns), damage="its record can't be read")
+
+    def _mended(self, column: tuple[str, _Kind], value: Any, damaged: list[str]) -> Any:
+        name, kind = column
+        if type(value) in kind.types and (kind is not _TIME or moment_or_none(value) is not None):
+            return value
+        damaged.append(name)
+        return bytes_text(value) if str in kind.types and type(value) is bytes else kind.stand_in
+
+
+def damage_of(columns: Iterable[str]) -> str:
+    """The description of a record whose `columns` are damaged."""
+    return f"its {' and '.join(columns)} can't be read"
+
+
+def _thread(*, forked_thread: str | None, forked_checkpoint: str | None, **columns: Any) -> ThreadRecord:
+    forked_from = None if forked_thread is None else (forked_thread, forked_checkpoint or "")
+    return ThreadRecord(forked_from=forked_from, head=None, **columns)
+
+
+CHECKPOINT: Final = Columns(
+    CheckpointRecord,
+    sequence=_NUMBER,
+    checkpoint_id=_TEXT,
+    namespace=_TEXT,
+    parent_id=_SOME_TEXT,
+    created_at=_TIME,
+    node_name=_SOME_TEXT,
+    step=_SOME_NUMBER,
+    run_id=_SOME_TEXT,
+    size=_NUMBER,
+    metadata=_BYTES,
+    body=_BYTES,
+    covers=_RANGES,
+)
+THREAD: Final = Columns(
+    _thread,
+    thread_id=_TEXT,
+    user_id=_SOME_TEXT,
+    created_at=_TIME,
+    updated_at=_TIME,
+    run_id=_SOME_TEXT,
+    text=_TEXT,
+    data=_BYTES,
+    forked_thread=_SOME_TEXT,
+    forked_checkpoint=_SOME_TEXT,
+    checkpoint_count=_NUMBER,
+    message_count=_NUMBER,
+    size=_NUMBER,
+)
+MESSAGE: Final = Columns(
+    MessageRecord,
+    message_id=_TEXT,
+    text=_TEXT,
+    tool_calls=_NUMBER,
+    run_id=_SOME_TEXT,
+    created_at=_TIME,
+    data=_BYTES,
+    sequence=_NUMBER,
+)
+ATTACHMENT: Final = Columns(AttachmentRecord, namespace=_TEXT, checkpoint_id=_TEXT, key=_TEXT, data=_BYTES)
+ENTRY: Final = Columns(
+    JournalEntry,
+    position=_NUMBER,
+    thread_id=_TEXT,
+    commit_id=_TEXT,
+    after=_SOME_TEXT,
+    incarnation=_SOME_TEXT,
+    at=_TIME,
+    data=_BYTES,
+)
+
+
+def value_row(first: Any, count: Any, digests: Any, data: Any) -> ValueRow | None:
+    """Return a row of values; without data if it is damaged, `None` if `first` is invalid."""
+    if type(first) is not int or first < 0:
+        return None
+    if type(digests) is not bytes or type(data) is not bytes or count != len(digests) // DIGEST_SIZE or not count:
+        held = len(digests) // DIGEST_SIZE if type(digests) is bytes else 1
+        return ValueRow(first=first, count=max(held, 1), digests=b"", data=b"")
+    return ValueRow(first=first, count=count, digests=digests, data=data)
+
+
+def damaged_thread(thread_id: str, problem: str) -> CorruptRecordError:
+    """The error for a thread whose own record can't be used."""
+    return CorruptRecordError(f"thread {thread_id!r} is damaged: {problem}", thread_id=thread_id)
+
+
+class UnreadableFrame(bytes):
+    """A stand-in for a sealed record that could not be opened, so that others can be read.
+
+    It can't be decoded. `error` names the missing key; if `error` is `None`, the record is damaged.
+    """
+
+    error: EncryptionError | None
+
+    def __new__(cls, frame: bytes, error: EncryptionError | None = None) -> Self:
+        made = super().__new__(cls, frame)
+        made.error = error
+        return made

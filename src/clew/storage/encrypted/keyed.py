@@ -1,0 +1,114 @@
+"""A storage wrapper that refuses processes without the store's keys.
+
+A store has a record of the keys that it is sealed with: their ids, each with a check value that
+only the key can produce and that reveals nothing about it. The first sealed commit writes the
+record, and each process reads it before its first operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from clew.errors import ClewError, CorruptRecordError
+from clew.model.commit import Applied, Commit
+from clew.model.encryption import missing_key, no_key, wrong_key
+from clew.storage.conversions import UNDECODABLE
+from clew.storage.protocol import Own, Storage
+from clew.storage.wrapper import Kind, StorageWrapper
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+_T = TypeVar("_T")
+
+
+class Keys(Protocol):
+    """A process's keys: their check values by id, and the id of the key that it seals with."""
+
+    @property
+    def checks(self) -> Mapping[str, bytes]: ...
+
+    @property
+    def current(self) -> str: ...
+
+
+class KeyedStorage(StorageWrapper):
+    """`inner`, for processes with one of its keys. Without `keys`, it must not be sealed.
+
+    Otherwise, setup or the first operation raises EncryptionError. A process with one of the keys
+    may add another: keys are rotated this way.
+    """
+
+    def __init__(self, inner: Storage, keys: Keys | None) -> None:
+        super().__init__(inner)
+        self.keys = keys
+        self._admitted = False
+        self._enlisted = False
+
+    async def setup(self) -> None:
+        await super().setup()
+        await self._admit()
+
+    async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
+        if not self._enlisted:
+            await self._enlist()
+        return await self.inner.apply(commits)
+
+    async def _around(self, kind: Kind, operation: Callable[[], Awaitable[_T]]) -> _T:
+        if not self._admitted:
+            await self._admit()
+        return await operation()
+
+    async def _admit(self) -> None:
+        _check(_read(await self.inner.own(Own.KEYS)), self.keys)
+        self._admitted = True
+
+    async def _enlist(self) -> None:
+        """Add this process's current key to the store's record."""
+        while True:
+            stored = await self.inner.own(Own.KEYS)
+            known = _read(stored)
+            _check(known, self.keys)
+            if self.keys is None or self.keys.current in known:
+                break
+            known[self.keys.current] = self.keys.checks[self.keys.current]
+            if await self.inner.put_own(Own.KEYS, _encode(known), instead_of=stored):
+                break
+        self._admitted = self._enlisted = True
+
+    async def keep_current(self) -> None:
+        """Remove all keys but the current one from the store's record."""
+        stored = await self.inner.own(Own.KEYS)
+        if self.keys is not None and stored is not None:
+            only = {self.keys.current: self.keys.checks[self.keys.current]}
+            # If another process has added a key meanwhile, the record stays unchanged.
+            await self.inner.put_own(Own.KEYS, _encode(only), instead_of=stored)
+
+
+def ungated(storage: Storage) -> Storage:
+    """Return `storage` without the check that it is not sealed."""
+    return storage.inner if isinstance(storage, KeyedStorage) and storage.keys is None else storage
+
+
+def _check(known: Mapping[str, bytes], keys: Keys | None) -> None:
+    """Raise EncryptionError if a process with `keys` may not use a store sealed with `known`."""
+    if not known:
+        return
+    if keys is None:
+        raise no_key()
+    for name, check in known.items():
+        if keys.checks.get(name, check) != check:
+            raise wrong_key("the store", name)
+    if not any(name in keys.checks for name in known):
+        raise missing_key("the store", *known)
+
+
+def _read(stored: bytes | None) -> dict[str, bytes]:
+    try:
+        return {} if stored is None else _decode(stored)
+    except UNDECODABLE as error:
+        raise CorruptRecordError(
+            f"the store's record of its encryption keys is damaged: {error}; restore it from a backup"
+        ) from error

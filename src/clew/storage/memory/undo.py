@@ -1,0 +1,88 @@
+"""The undo log of a commit, so that an interrupted one leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, MutableMapping
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class Undo:
+    """Changes containers in place, and records before each change how to undo it.
+
+    An interrupt (Ctrl-C) may come at any line, also during `undo`. So each step is idempotent.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Callable[[], object]] = []
+
+    def keep(self) -> None:
+        """Make the changes permanent."""
+        self._steps = []
+
+    def undo(self) -> None:
+        """Undo the changes since the last `keep`."""
+        while self._steps:
+            self._steps[-1]()
+            del self._steps[-1]
+
+    def fields(self, record: object, names: tuple[str, ...]) -> None:
+        """Save the fields `names` of `record`, which may then be assigned to."""
+        self._steps.append(partial(_assign, record, names, attrgetter(*names)(record)))
+
+    def put(self, mapping: MutableMapping[K, V], key: K, value: V) -> None:
+        """`mapping[key] = value`"""
+        if key in mapping:
+            self._steps.append(partial(mapping.__setitem__, key, mapping[key]))
+        else:
+            self._steps.append(partial(mapping.pop, key, None))
+        mapping[key] = value
+
+    def take(self, mapping: MutableMapping[K, Any], key: K) -> None:
+        """`mapping.pop(key, None)`. Undoing appends the key at the end."""
+        if key in mapping:
+            self._steps.append(partial(mapping.__setitem__, key, mapping[key]))
+            del mapping[key]
+
+    def take_first(self, mapping: OrderedDict[K, Any]) -> None:
+        """`mapping.popitem(last=False)`"""
+        key = next(iter(mapping))
+        self._steps.append(partial(_put_first, mapping, key, mapping[key]))
+        del mapping[key]
+
+    def append(self, items: list[T], item: T) -> None:
+        """`items.append(item)`"""
+        self._steps.append(partial(_shorten, items, len(items)))
+        items.append(item)
+
+    def add(self, items: set[T], item: T) -> None:
+        """`items.add(item)`"""
+        if item not in items:
+            self._steps.append(partial(items.discard, item))
+            items.add(item)
+
+    def discard(self, items: set[T], item: T) -> None:
+        """`items.discard(item)`"""
+        if item in items:
+            self._steps.append(partial(items.add, item))
+            items.discard(item)
+
+
+def _assign(record: object, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+    for name, value in zip(names, values, strict=True):
+        setattr(record, name, value)
+
+
+def _put_first(mapping: OrderedDict[K, V], key: K, value: V) -> None:
+    mapping[key] = value
+    mapping.move_to_end(key, last=False)
+
+
+def _shorten(items: list[Any], length: int) -> None:
+    del items[length:]

@@ -1,0 +1,54 @@
+-- Helper functions: ordered value rows, deletion of threads, bounded receipts, journal order.
+
+-- Returns the rows that `ranges` touch, each once and in order. `ranges` is the first number and
+-- the end of each range, flattened.
+CREATE OR REPLACE FUNCTION @schema.covered_@code(of_thread text, ranges bigint[]) RETURNS SETOF @schema.value_rows
+LANGUAGE sql STABLE AS $clew$
+    SELECT v.* FROM (
+        SELECT lower(r.part) AS first, upper(r.part) AS "end",
+            lag(upper(r.part), 1, 0::bigint) OVER (ORDER BY lower(r.part)) AS before
+        FROM unnest((
+            SELECT range_agg(int8range(ranges[at], ranges[at + 1]))
+            FROM generate_series(1, cardinality(ranges), 2) AS at WHERE ranges[at] < ranges[at + 1]
+        )) AS r (part)
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        -- A row that begins before the end of the previous range was found with that range.
+        SELECT * FROM @schema.value_rows AS x
+        WHERE x.thread_id = of_thread AND x.first < wanted."end" AND x.first + x.count > wanted.first
+            AND x.first >= greatest(wanted.before, coalesce((
+                SELECT y.first FROM @schema.value_rows AS y
+                WHERE y.thread_id = of_thread AND y.first <= wanted.first ORDER BY y.first DESC LIMIT 1), 0))
+        ORDER BY x.first
+    ) AS v
+$clew$;
+
+-- Deletes a thread with all that belongs to it, and its leases in its owner's space.
+CREATE OR REPLACE FUNCTION @schema.forget_@code(of_thread text) RETURNS void
+LANGUAGE plpgsql AS $clew$
+BEGIN
+    DELETE FROM @schema.checkpoints WHERE thread_id = of_thread;
+    DELETE FROM @schema.value_rows WHERE thread_id = of_thread;
+    DELETE FROM @schema.attachments WHERE thread_id = of_thread;
+    DELETE FROM @schema.messages WHERE thread_id = of_thread;
+    DELETE FROM @schema.receipts WHERE thread_id = of_thread;
+    DELETE FROM @schema.leases AS l USING @schema.threads AS t
+    WHERE l.thread_id = of_thread AND t.thread_id = of_thread AND l.space = @rule_space;
+    DELETE FROM @schema.threads WHERE thread_id = of_thread;
+END $clew$;
+
+-- Deletes old receipts. Every commit increments `sequence`, and each commit function calls this
+-- when the number is a multiple of @receipts_pruned: so a thread has at most @receipts_kept +
+-- @receipts_pruned receipts.
+CREATE OR REPLACE FUNCTION @schema.prune_@code(of_thread text, at_sequence bigint) RETURNS void
+LANGUAGE sql AS $clew$
+    DELETE FROM @schema.receipts WHERE thread_id = of_thread AND sequence <= at_sequence - @receipts_kept
+$clew$;
+
+-- Serializes journaled commits of a thread that has no row to lock yet, so that the journal has
+-- them in the thread's order. Must be called before any row is locked, or two commits could
+-- deadlock.
+CREATE OR REPLACE FUNCTION @schema.lock_new_thread_@code(of_thread text) RETURNS void
+LANGUAGE sql AS $clew$
+    SELECT pg_advisory_xact_lock(hashtextextended(of_thread, '@text_schema.journal'::regclass::oid::bigint))
+$clew$;

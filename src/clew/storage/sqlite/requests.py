@@ -1,0 +1,90 @@
+"""Requests inside the writer's transaction: leases, own records, journal trimming."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from clew.model.config import User
+from clew.model.records import JournalEntry, LeaseRecord
+from clew.storage.conversions import micros, moment
+from clew.storage.protocol import Own
+from clew.storage.rules import check_owner
+from clew.storage.sqlite.applier import Applier
+from clew.storage.sqlite.queries import own
+from clew.storage.sqlite.schema import named
+from clew.storage.turns import lease_of, lease_space, turn_after
+
+_SQL = named("writes.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRequest:
+    """One call of `Storage.lease`. Tokens come from one counter in the file, so they only grow."""
+
+    thread_id: str
+    user: User
+    holder: str
+    now: datetime
+    ttl: float
+
+    def __call__(self, applier: Applier) -> LeaseRecord:
+        thread_id, holder, now = self.thread_id, self.holder, self.now
+        execute = applier.connection.execute
+        thread = applier.thread(thread_id)
+        if thread:
+            check_owner(thread_id, thread.owner, self.user)
+        space = lease_space(thread, self.user)
+        found = execute(_SQL["lease"], (thread_id, space)).fetchone()
+        last = _lease(thread_id, found) if found else None
+
+        def draw() -> int:
+            return int(execute(_SQL["next_token"]).fetchone()[0])
+
+        turn = turn_after(last, holder=holder, now=now, ttl=self.ttl, draw=draw)
+        if turn is not None:
+            times = micros(turn.since), micros(turn.expires_at)
+            execute(_SQL["put_lease"], (thread_id, space, turn.holder, turn.token, *times))
+            last = lease_of(thread_id, turn)
+        return last or LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
+
+
+def _lease(thread_id: str, row: tuple[str, int, int, int]) -> LeaseRecord | None:
+    """The stored lease; `None` if damaged. The next token fences off its holder."""
+    if tuple(map(type, row)) != (str, int, int, int):
+        return None
+    holder, token, since, expires_at = row
+    try:
+        return LeaseRecord(
+            thread_id=thread_id, holder=holder, token=token, since=moment(since), expires_at=moment(expires_at)
+        )
+    except OverflowError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRequest:
+    """One call of `Storage.put_own`."""
+
+    name: Own
+    data: bytes
+    instead_of: bytes | None
+
+    def __call__(self, applier: Applier) -> bool:
+        found = own(applier.connection, self.name)
+        if found == self.instead_of:
+            applier.connection.execute(_SQL["put_own"], (self.name.value, self.data))
+            return True
+        return found == self.data
+
+
+@dataclass(frozen=True, slots=True)
+class TrimRequest:
+    """One call of `Storage.trim`."""
+
+    entries: Sequence[JournalEntry]
+
+    def __call__(self, applier: Applier) -> None:
+        applier.connection.execute(_SQL["drop_entries"], (json.dumps([each.position for each in self.entries]),))
