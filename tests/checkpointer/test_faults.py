@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.checkpointer import engine
+from clew.checkpointer import retries
 from clew.storage.wrapper import Kind
 from clew.testing import Fault, FaultyStorage, at_random, script
 from clew.testing.faults import FaultPoint
@@ -22,7 +22,7 @@ def _no_pauses(monkeypatch):
     async def pause(seconds):
         pass
 
-    monkeypatch.setattr(engine, "pause", pause)
+    monkeypatch.setattr(retries, "pause", pause)
 
 
 CALLS = {

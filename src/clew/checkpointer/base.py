@@ -157,7 +157,7 @@ class BaseCheckpointer(
 
     async def asetup(self) -> None:
         """Prepare the store. Idempotent, safe in concurrent processes, and done automatically on first use."""
-        await self._engine.retry(self._engine.storage.setup)
+        await self._engine.retry(self._engine.storage.setup, "setup")
 
     async def arelease(self) -> None:
         """Finish pending work and close the storage: no thread, loop or connection is left. Idempotent."""

@@ -140,7 +140,7 @@ class Batch:
         except TransientStorageError as error:
             self._writer.dissolve()
             along = ()
-            found = await engine.retry_after(error, partial(engine.storage.apply, commits[:1]))
+            found = await engine.retries.after(error, partial(engine.storage.apply, commits[:1]), "save")
         own = self._remember(save, encoded, found[0])
         if along:
             for (other, item, theirs), outcome in zip(along, found[1:], strict=True):

@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from clew.chance import chance
 from clew.checkpointer.background import Background
 from clew.checkpointer.basis import KnownBases
 from clew.checkpointer.cache import VolatileCache
+from clew.checkpointer.retries import Retries
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.write_queue import WriteQueues
 from clew.clock import Clock
@@ -30,13 +30,10 @@ from clew.model.commit import Applied, Commit, Removal
 from clew.model.config import ANY_USER, Address, User
 from clew.model.queries import ThreadQuery, ValuePage, ValueQuery
 from clew.model.records import Basis, ThreadRecord
-from clew.storage.execution import pause
 from clew.storage.protocol import StaleBasisError, Storage
 
 R = TypeVar("R")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.04, 1.0
-"""Seconds between attempts after a transient error; doubled each time."""
 STALE_ATTEMPTS: Final = 1000
 """How often a commit is tried again because a concurrent writer came first.
 
@@ -73,33 +70,19 @@ class Engine:
         self.background: Background | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         """Merges of value rows under way."""
-        self._retry_for = retry_for
+        self.retries = Retries(retry_for, clock)
 
     # Retries
 
-    async def retry(self, call: Callable[[], Awaitable[R]]) -> R:
-        """Return the result of `call`, repeated with growing pauses while it raises TransientStorageError."""
+    async def retry(self, call: Callable[[], Awaitable[R]], doing: str = "read") -> R:
+        """Return the result of `call`, repeated with growing pauses while it raises TransientStorageError.
+
+        `doing` names the call in the log.
+        """
         try:
             return await call()
         except TransientStorageError as error:
-            return await self.retry_after(error, call)
-
-    async def retry_after(self, error: TransientStorageError, call: Callable[[], Awaitable[R]]) -> R:
-        """Continue `retry` after a first attempt that raised `error`."""
-        if not self._retry_for:
-            raise error
-        begun, waited, longest = self.clock.monotonic(), 0.0, FIRST_PAUSE
-        while True:
-            # The attempts take time too; a fake clock may not show it.
-            left = self._retry_for - max(waited, self.clock.monotonic() - begun)
-            wait = chance().uniform(longest / 2, longest)
-            await pause(max(0.0, min(wait, left)))
-            waited, longest = waited + wait, min(2 * longest, LONGEST_PAUSE)
-            try:
-                return await call()
-            except TransientStorageError:
-                if left <= wait:
-                    raise
+            return await self.retries.after(error, call, doing)
 
     # Commits
 
@@ -126,7 +109,7 @@ class Engine:
         try:
             return _outcome(commit, await self.storage.apply((commit,)))
         except TransientStorageError as error:
-            return await self.retry_after(error, partial(self._apply_once, commit))
+            return await self.retries.after(error, partial(self._apply_once, commit), "save")
 
     async def _apply_once(self, commit: Commit) -> Applied:
         return _outcome(commit, await self.storage.apply((commit,)))

@@ -140,7 +140,7 @@ class HeldLease(ABC, Generic[_Record]):
         now = self._clock.now()
         if now > _LAST_MOMENT:
             raise ConfigError(f"the clock says {now:%Y-%m-%d}: no lease can end after the year 9999; set the clock")
-        return await self._engine.retry(lambda: self._request(self._clock.now(), ttl))
+        return await self._engine.retry(lambda: self._request(self._clock.now(), ttl), "lease")
 
     @abstractmethod
     async def _request(self, now: datetime, ttl: float) -> _Record:

@@ -177,7 +177,7 @@ class Loader:
 
     async def _read(self, address: Address, query: CheckpointQuery) -> CheckpointPage:
         engine = self._engine
-        page = await engine.retry(lambda: engine.storage.checkpoints(query))
+        page = await engine.retry(lambda: engine.storage.checkpoints(query), "load")
         engine.note_basis(address, page.basis)
         return page
 

@@ -30,8 +30,9 @@ class Connections:
     If it is Clew's `own` pool, idle connections are kept for a second, which saves its overhead.
     """
 
-    def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float) -> None:
+    def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float, where: str) -> None:
         self._pool = pool
+        self._where = where
         self._own = own
         self._acquire_timeout = acquire_timeout
         self._releases: set[asyncio.Task[None]] = set()
@@ -72,7 +73,7 @@ class Connections:
         """Release `connection` after `error`. Raises Clew's error for a driver's error."""
         released = self._release(connection)
         if isinstance(error, DRIVER_ERRORS):
-            raise storage_error(error) from error
+            raise storage_error(error, self._where) from error
         if isinstance(error, asyncio.CancelledError):
             # The server may still apply the cancelled statement, which must not overtake the
             # caller's next one. The driver releases the connection only when the server has
@@ -93,7 +94,7 @@ class Connections:
                 return await in_fresh_context(self._from_pool())
         except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             if not deadline.expired():
-                raise connection_error(error) from error
+                raise connection_error(error, self._where) from error
             message = (
                 f"no connection became free within {timeout:g} s: all {self._pool.get_max_size()} of the pool are in use; "
                 f"raise max_size or acquire_timeout in pool_config, or run fewer calls at once"

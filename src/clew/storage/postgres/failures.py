@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from errno import ECONNREFUSED
+
 import asyncpg
 
 from clew.errors import ClewError, ConfigError, StorageError, TransientStorageError
@@ -49,35 +51,44 @@ COMMITS_FAULT = (asyncpg.ProgramLimitExceededError, asyncpg.DataError)
 """Errors of one commit, which say nothing about the storage."""
 
 
-def storage_error(error: BaseException) -> StorageError:
-    """Return Clew's error for a driver's error."""
+def storage_error(error: BaseException, where: str) -> StorageError:
+    """Return Clew's error for an error of the driver, which speaks to the server at `where`."""
+    server = f"PostgreSQL at {where}"
     if isinstance(error, asyncpg.QueryCanceledError):
-        message = f"PostgreSQL cancelled the statement after statement_timeout ({error}); raise it, or try again later"
-        return TransientStorageError(message)
+        message = f"{server} cancelled the statement after statement_timeout ({error}); raise it, or try again later"
+        return TransientStorageError(message, where=where)
     if isinstance(error, TimeoutError):
-        message = "PostgreSQL did not answer within command_timeout; raise it in pool_config if statements need longer"
-        return TransientStorageError(message)
+        message = f"{server} did not answer within command_timeout; raise it in pool_config if statements need longer"
+        return TransientStorageError(message, where=where)
     if isinstance(error, asyncpg.InternalServerError) and "cache lookup failed" in str(error):
-        return TransientStorageError(f"Clew's functions are being replaced; try again: {error}")
+        return TransientStorageError(f"Clew's functions are being replaced ({error}); try again", where=where)
     if isinstance(error, _TRANSIENT):
-        return TransientStorageError(f"PostgreSQL can't be reached; try again: {error or type(error).__name__}")
+        return TransientStorageError(f"{server} can't be reached ({_reason(error)}); try again", where=where)
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
-            return StorageError(f"PostgreSQL: {advice}: {error}")
-    return StorageError(f"PostgreSQL failed: {error or type(error).__name__}")
+            return StorageError(f"{server}: {advice}: {error}", where=where)
+    return StorageError(f"{server} failed: {error or type(error).__name__}", where=where)
 
 
-def connection_error(error: BaseException) -> ClewError:
+def connection_error(error: BaseException, where: str) -> ClewError:
     """Return Clew's error for a driver's error while a connection was being opened."""
     # This check comes first, because asyncpg's ClientConfigurationError is also a driver's error.
     if isinstance(error, SETTING_ERRORS):
-        where = "the DSN, pool_config or the PG… variables"
-        return ConfigError(f"can't connect to PostgreSQL with these settings ({where}): {error}")
+        settings = "the DSN, pool_config or the PG… variables"
+        return ConfigError(f"can't connect to PostgreSQL with these settings ({settings}): {error}")
     if isinstance(error, asyncpg.InterfaceError) and "not initialized" in str(error):
         return ConfigError("the pool was never opened; pass one that was awaited: await asyncpg.create_pool(…)")
     if isinstance(error, _REFUSED):
         return ConfigError(f"PostgreSQL refused a setting from the DSN or pool_config['server_settings']: {error}")
     if isinstance(error, TimeoutError):
-        message = "PostgreSQL can't be reached: no connection within `timeout` (in pool_config); try again"
-        return TransientStorageError(message)
-    return storage_error(error)
+        message = f"PostgreSQL at {where} can't be reached: no connection within `timeout` (in pool_config); try again"
+        return TransientStorageError(message, where=where)
+    return storage_error(error, where)
+
+
+def _reason(error: BaseException) -> str:
+    # With several addresses, asyncio joins the errors of all into the text of a plain OSError.
+    refused = isinstance(error, ConnectionRefusedError) or (
+        isinstance(error, OSError) and error.errno is None and f"[Errno {ECONNREFUSED}]" in str(error)
+    )
+    return "connection refused" if refused else str(error) or type(error).__name__

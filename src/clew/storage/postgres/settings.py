@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
@@ -82,6 +83,7 @@ class PoolSettings:
         _check(options)
         self.acquire_timeout = float(options.pop("acquire_timeout"))
         self._options = options
+        self.where = server_of(dsn, options)
 
     async def open(self) -> asyncpg.Pool:
         """Open a pool on the running loop."""
@@ -89,7 +91,29 @@ class PoolSettings:
             # Clew leaves no session state behind, so a reset would be a wasted round trip.
             return await asyncpg.create_pool(self._dsn, **{"reset": _no_reset, **self._options})
         except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
-            raise connection_error(error) from error
+            raise connection_error(error, self.where) from error
+
+
+def server_of(dsn: str | None, settings: Mapping[str, Any]) -> str:
+    """Return `host:port` of the server, or of several, for messages. It contains no credentials."""
+    parts = urlsplit(dsn or "")
+    query = dict(parse_qsl(parts.query))
+    hosts: Any = settings.get("host") or query.get("host") or parts.netloc.rpartition("@")[2]
+    hosts = hosts or os.environ.get("PGHOST") or "localhost"
+    port = settings.get("port") or query.get("port") or os.environ.get("PGPORT") or 5432
+    each = hosts.split(",") if isinstance(hosts, str) else map(str, hosts)
+    return ",".join(host if _has_port(host) else f"{host}:{port}" for host in map(unquote_plus, each))
+
+
+def server_of_pool(pool: asyncpg.Pool) -> str:
+    """Return `host:port` of the caller's pool, whose attributes for that are private."""
+    given = getattr(pool, "_connect_kwargs", {})
+    told = (given.get("dsn"), *getattr(pool, "_connect_args", ()))
+    return server_of(next((each for each in told if isinstance(each, str)), None), given)
+
+
+def _has_port(host: str) -> bool:
+    return ":" in host.rpartition("]")[2] if host.startswith("[") else ":" in host
 
 
 async def _no_reset(_: Any) -> None:

@@ -47,7 +47,7 @@ from clew.storage.postgres.commits import (
 from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT, Connections
 from clew.storage.postgres.failures import COMMITS_FAULT
 from clew.storage.postgres.schema import TABLES, Schema
-from clew.storage.postgres.settings import PoolSettings, usable_here
+from clew.storage.postgres.settings import PoolSettings, server_of_pool, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
 from clew.storage.protocol import Capabilities, Own
@@ -97,6 +97,8 @@ class PgStorage:
             raise ConfigError("pass either a pool, or the settings for one (dsn, pool_config, statement_cache_size)")
         self._settings = PoolSettings(dsn, pool_config, statement_cache_size)
         self._pool = pool
+        self.server = self._settings.where if pool is None else server_of_pool(pool)
+        """Host and port, for messages and telemetry."""
         self._release_resources = release_resources
         self._users = UserColumn(user_id_type)
         self._schema = Schema(schema, self._users)
@@ -106,7 +108,7 @@ class PgStorage:
     async def _open(self) -> _Home:
         pool = usable_here(self._pool) if self._pool is not None else await self._settings.open()
         own = self._pool is None
-        connections = Connections(pool, own=own, acquire_timeout=self._settings.acquire_timeout)
+        connections = Connections(pool, own=own, acquire_timeout=self._settings.acquire_timeout, where=self.server)
         try:
             async with connections.connection() as connection:
                 await self._schema.prepare(connection)

@@ -146,6 +146,8 @@ class RedisStorage:
         return self
 
     def _begin(self, address: Address, limits: Limits, *, prefix: str, ttl: float | None, advise: bool) -> None:
+        self.server = address.where
+        """Host and port, for messages and telemetry."""
         if ttl is not None:
             check_seconds("ttl", ttl)
         self._address, self._limits, self._advise = address, limits, advise
