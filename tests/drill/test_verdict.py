@@ -78,6 +78,23 @@ def test_half_of_a_commit_is_found():
     assert judge(tried, {"t": Found([(0, 1)], [])}).counts == {"torn": 1}
 
 
+def test_a_commit_that_its_writer_was_told_was_refused_must_not_be_there():
+    told = history(Tried(1.0, "t", 1, "follow"), Ended(2.0, "t", 1, "ConflictError"))
+    there = {"t": Found([(0, 1)], [(0, 1)], frozenset({(0, 1)}))}
+    assert not judge(told, {}).counts
+    assert judge(told, there).counts == {"refused": 2}
+    assert not judge(told, there, may_hide=True).counts
+
+
+def test_a_rejecting_save_must_be_an_ancestor_of_the_head():
+    saved = history(Tried(1.0, "t", 1, "follow"), Ended(2.0, "t", 1), Tried(3.0, "t", 2, "follow"), Ended(4.0, "t", 2))
+    both = [(0, 1), (0, 2)]
+    assert not judge(saved, {"t": Found(both, both, frozenset(both))}).counts
+    beside = {"t": Found(both, both, frozenset({(0, 2)}))}
+    assert judge(saved, beside).counts == {"beside": 1}
+    assert not judge(saved, beside, may_hide=True).counts
+
+
 def test_what_nobody_wrote_is_found():
     assert judge(history(Tried(1.0, "t", 1, "append")), {"t": Found([(0, 1), (5, 5)], [(0, 1)])}).counts == {
         "strange": 1

@@ -6,6 +6,7 @@ import math
 
 from msgspec.structs import replace
 
+from clew.errors import ConflictError
 from clew.storage.memory import MemoryStorage
 from clew.storage.replicated.coordinator import Coordinator
 from clew.storage.replicated.failover import SILENT
@@ -39,6 +40,33 @@ class DroppingEntries(MemoryStorage):
         self._count += commit.journal is not None
         if commit.journal is None or self._count % self.OFTEN:
             super()._add_journal_entry(commit, found, left)
+
+
+class WithoutConflicts(MemoryStorage):
+    """Keeps rejecting saves beside a head that has moved."""
+
+    def _apply(self, commit):
+        new = commit.checkpoint
+        return super()._apply(commit if new is None else replace(commit, checkpoint=replace(new, on_conflict="branch")))
+
+
+class Denying(MemoryStorage):
+    """Answers every 15th rejecting save with a conflict, even if it has applied it."""
+
+    OFTEN = 15
+
+    def __init__(self):
+        super().__init__()
+        self._count = 0
+
+    async def apply(self, commits):
+        outcomes = await super().apply(commits)
+        for at, commit in enumerate(commits):
+            if commit.checkpoint is not None and commit.checkpoint.on_conflict == "reject":
+                self._count += 1
+                if self._count % self.OFTEN == 0:
+                    outcomes[at] = ConflictError("the head has moved")
+        return outcomes
 
 
 class Credulous(Coordinator):

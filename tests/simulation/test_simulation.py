@@ -7,20 +7,24 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from clew.testing.simulation import SCENARIOS, simulate
 from tests.rings import rounds
+from tests.simulation.plants import Denying, WithoutConflicts, seed_that_finds
 
 FIXED = {
     "plain": 8, "cache": 5, "background": 5, "sync": 6, "async": 6,
     "encrypted-plain": 2, "encrypted-cache": 2, "encrypted-background": 2, "encrypted-sync": 2, "encrypted-async": 2,
 }  # fmt: skip
-MENDED = [("sync", 701390)]
-"""Seeds that found a fault: a writer was told that its thread had been deleted, and its commit was
-there in the end."""
+BEFORE_STRICT = ("own", "shared", "talk", "victims", "turns")
+"""The lanes of seeds that were found before rejecting saves were drawn."""
+MENDED = [("sync", 701390, BEFORE_STRICT)]
+"""Seeds that found a fault, with their lanes. 701390: a writer was told that its thread had been
+deleted, and its commit was there in the end."""
 FRESH = rounds(1, 5)
 """Seconds for fresh seeds."""
 
@@ -34,9 +38,9 @@ def test_nothing_is_lost_doubled_stale_or_revived(name):
         assert outcome.reads > 20
 
 
-@pytest.mark.parametrize(("name", "seed"), MENDED)
-def test_a_seed_that_found_a_fault_passes(name, seed):
-    assert simulate(SCENARIOS[name], seed).findings.texts == []
+@pytest.mark.parametrize(("name", "seed", "lanes"), MENDED)
+def test_a_seed_that_found_a_fault_passes(name, seed, lanes):
+    assert simulate(replace(SCENARIOS[name], lanes=lanes), seed).findings.texts == []
 
 
 def test_fresh_seeds_pass_too():
@@ -50,6 +54,18 @@ def test_fresh_seeds_pass_too():
         outcome = simulate(SCENARIOS[name], seed)
         assert outcome.holds, f"--only {name} --seed {seed}: {outcome.findings.texts}"
         seed += 1
+
+
+@pytest.mark.parametrize(("memory", "kind"), [(WithoutConflicts, "beside"), (Denying, "refused")])
+def test_a_rejecting_save_that_breaks_its_promise_is_found(memory, kind):
+    scenario = replace(SCENARIOS["plain"], memory=memory, lanes=("strict",), troubles={"stop": 1})
+    assert seed_that_finds({kind}, scenario, range(1, 11))
+
+
+def test_rejecting_saves_are_acknowledged_and_refused():
+    outcome = simulate(replace(SCENARIOS["sync"], lanes=("strict",)), 1)
+    assert outcome.commits >= 100
+    assert outcome.errors["ConflictError"] > 10
 
 
 DIGESTS = """

@@ -70,3 +70,5 @@ class Knowledge:
     said: set[int] = field(default_factory=set)
     """All messages that were ever attempted, including removed ones."""
     log: list[str] = field(default_factory=list)
+    base: tuple[str, list[dict[str, str]]] | None = None
+    """The last head that this client saw in a strict thread: its id and its log."""

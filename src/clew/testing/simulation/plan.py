@@ -14,9 +14,9 @@ from typing import Final, Literal
 
 Op = Literal[
     "save", "append", "say", "forget", "drop", "attach", "describe", "fork", "clear", "delete", "thin", "compact", "turn",
-    "look", "look-fresh",
+    "follow", "look", "look-fresh",
 ]  # fmt: skip
-Lane = Literal["own", "shared", "talk", "victims", "turns", "loose"]
+Lane = Literal["own", "shared", "talk", "victims", "turns", "loose", "strict"]
 TroubleKind = Literal["kill", "stop", "jump", "crash", "pause", "fill", "cut", "lossy", "slow", "twice"]
 """`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to
 a server; the others to the connections between a client and a server."""
@@ -33,10 +33,13 @@ _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "victims": {"append": 40, "say": 15, "delete": 12, "look": 20},
     "turns": {"turn": 60, "look": 10},
     "loose": {"append": 40, "say": 15, "clear": 6, "delete": 8, "look": 10},
+    "strict": {"follow": 60, "delete": 2, "look": 10, "look-fresh": 4},
 }  # fmt: skip
 _WHOLE: Final = ("clear", "delete")
 """Removals of a thread's whole state or content."""
-_THREADS: Final[Mapping[Lane, int]] = {"shared": 2, "talk": 2, "victims": 2, "turns": 1, "loose": 2}
+_WITHOUT_REMOVALS: Final = ("own", "strict")
+"""Lanes that have no such removals in a scenario without `removals`."""
+_THREADS: Final[Mapping[Lane, int]] = {"shared": 2, "talk": 2, "victims": 2, "turns": 1, "loose": 2, "strict": 1}
 TROUBLES: Final[Mapping[TroubleKind, int]] = {
     "kill": 6, "stop": 4, "jump": 3, "crash": 8, "pause": 6, "fill": 1, "cut": 8, "lossy": 6, "slow": 4, "twice": 4,
 }  # fmt: skip
@@ -125,7 +128,9 @@ def make_plan(
     troubled = chance.choice((2, 6, 10, 16))
     wrong = chance.choice((0.0, 0.0, 0.5, 5.0, 60.0))
     made: list[Step] = []
-    taken = [[lane for lane in lanes if lane in ("own", "talk") or chance.random() < 0.7] for _ in range(clients)]
+    taken = [
+        [lane for lane in lanes if lane in ("own", "talk", "strict") or chance.random() < 0.7] for _ in range(clients)
+    ]
     each = -(-steps // sum(map(len, taken)))
     for client, mine in enumerate(taken):
         for lane in mine:
@@ -133,7 +138,8 @@ def make_plan(
             # and shows the recovery.
             spans = chance.choices(((0, SECONDS), (SECONDS, 1.5 * SECONDS)), (2, 1), k=each)
             times = sorted(chance.uniform(*span) for span in spans)
-            ops = {op: often for op, often in _WORK[lane].items() if removals or lane != "own" or op not in _WHOLE}
+            bare = not removals and lane in _WITHOUT_REMOVALS
+            ops = {op: often for op, often in _WORK[lane].items() if not (bare and op in _WHOLE)}
             made += [
                 Step(
                     number=next(numbers),
@@ -180,5 +186,5 @@ def _length(kind: TroubleKind, chance: Random) -> float:
 def _thread(lane: Lane, client: int, chance: Random) -> str:
     if lane == "own":
         return f"own-{client}"
-    name = {"shared": "shared", "talk": "talk", "victims": "victim", "turns": "turn", "loose": "loose"}[lane]
+    name = {"victims": "victim", "turns": "turn"}.get(lane, lane)
     return f"{name}-{chance.randrange(_THREADS[lane])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import clew
 from clew.clock import Clock
@@ -65,11 +65,16 @@ class Reader:
         return self._notes.writer, number
 
     def _told(self, thread: str, error: clew.ClewError) -> str:
-        """Return the error's name for the notes. An unexpected error becomes a finding."""
+        """Return the error's name for the notes. An unexpected error becomes a finding.
+
+        If saves are deferred, the error may be that of an earlier save. All writes to strict
+        threads wait, so there it is certain.
+        """
         expected = (clew.StorageError, clew.ConflictError)
         if not isinstance(error, expected):
             self._findings.add("damaged", f"{thread}: {type(error).__name__}: {error}")
-        return UNKNOWN if self._defers else type(error).__name__
+        certain = not self._defers or thread.startswith("strict-")
+        return type(error).__name__ if certain else UNKNOWN
 
     def _must_live(self) -> None:
         if not self._process.alive:
@@ -129,7 +134,7 @@ class Reader:
         accepted = list(self._pending.get(thread, ())) if not fresh else []
         looks = [
             (self._look_at_state, not thread.startswith("talk-")),
-            (self._look_at_messages, thread.startswith(("talk-", "victim-", "own-", "loose-"))),
+            (self._look_at_messages, thread.startswith(("talk-", "victim-", "own-", "loose-", "strict-"))),
             (self._look_at_description, thread.startswith("own-")),
         ]
         try:
@@ -147,8 +152,21 @@ class Reader:
 
     async def _look_at_state(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
         before, begun = await _is_elsewhere(checkpointer), self._now()
-        view, entries = state_entries(thread, await checkpointer.aget_state(thread))
-        elsewhere = before or await _is_elsewhere(checkpointer)
+        await self._seen(thread, await checkpointer.aget_state(thread), checkpointer, begun, elsewhere=before)
+
+    async def _head(self, thread: str) -> clew.Checkpoint | None:
+        """Return the head of a thread, and note the read."""
+        before, begun = await _is_elsewhere(self._checkpointer), self._now()
+        head = await self._checkpointer.aget_checkpoint(thread)
+        state = None if head is None else head.state
+        await self._seen(thread, state, self._checkpointer, begun, elsewhere=before)
+        return head
+
+    async def _seen(
+        self, thread: str, state: Any, checkpointer: clew.BaseCheckpointer, begun: float, *, elsewhere: bool
+    ) -> None:
+        view, entries = state_entries(thread, state)
+        elsewhere = elsewhere or await _is_elsewhere(checkpointer)
         self._must_live()
         self._notes.look(begun, thread, view, entries, elsewhere=elsewhere)
         self._trace.note(self._process.name, f"reads {view}: {_shown(entries)}{' elsewhere' * elsewhere}", thread)

@@ -17,6 +17,8 @@ WINDOW: Final = 6
 """The size of the sliding window of entries in the state of a client's own thread."""
 _KEPT: Final = 3
 """The number of checkpoints that a cleanup keeps."""
+_STATES: Final = ("save", "append", "follow")
+"""Writes of a state with a message."""
 
 
 class Worker(Reader):
@@ -38,6 +40,7 @@ class Worker(Reader):
             "thin": self._thin,
             "compact": self._compact,
             "turn": self._turn,
+            "follow": self._follow,
             "look": self._look_at,
             "look-fresh": self._look_fresh,
         }
@@ -213,6 +216,33 @@ class Worker(Reader):
 
         await self._write(thread, "append", put, defers=True)
 
+    async def _follow(self, step: Step) -> None:
+        """Save the head with one more entry, unless the head has moved. Some saves start from the
+        head that this client saw last, without reading it again."""
+        thread, known = step.thread, self._known(step.thread)
+
+        async def put(entry: str) -> None:
+            if known.base is None or step.draw > 0.3:
+                head = await self._head(thread)
+                known.base = None if head is None else (head.metadata.checkpoint_id, head.state["log"])
+                await asyncio.sleep(step.draw * 0.2)
+            # Another lane of this client can't change it: a client has one lane for these threads.
+            base, new = known.base, item(entry)
+            at = {"thread_id": thread} if base is None else {"thread_id": thread, "checkpoint_id": base[0]}
+            log = [*(base[1] if base else ()), new]
+            more: dict[str, Any] = {
+                "messages": [self._message(entry)], "metadata": {"entry": entry}, "on_conflict": "reject",
+            }  # fmt: skip
+            if base is None:
+                made = await self._checkpointer.aput_checkpoint(at, {"log": log}, parent=None, **more)
+            elif step.draw < 0.6:
+                made = await self._checkpointer.aput_checkpoint(at, {"log": log}, **more)
+            else:
+                made = await self._checkpointer.aupdate_state(at, append={"log": [new]}, **more)
+            known.base = made.metadata.checkpoint_id, log
+
+        await self._write(thread, "follow", put)
+
     async def _write(
         self,
         thread: str,
@@ -252,9 +282,9 @@ class Worker(Reader):
         """Mark what the attempt adds and removes as doubtful until its end is known. Returns what
         it removes."""
         known, entry = self._known(thread), self._entry(number)
-        known.doubtful |= {("checkpoints", entry), ("messages", entry)} if kind in ("save", "append") else set()
+        known.doubtful |= {("checkpoints", entry), ("messages", entry)} if kind in _STATES else set()
         known.doubtful |= {("messages", entry)} if kind == "message" else set()
-        if kind in ("save", "append", "message"):
+        if kind in (*_STATES, "message"):
             known.said.add(number)
         removed = set(removes)
         for part, (_, gone) in removes:
@@ -272,7 +302,7 @@ class Worker(Reader):
 
     def _believe(self, thread: str, kind: Kind, number: int, result: Any) -> None:
         known, entry = self._known(thread), self._entry(number)
-        if kind in ("save", "append", "message"):
+        if kind in (*_STATES, "message"):
             known.messages[number] = None
             known.doubtful.discard(("messages", entry))
         if kind == "save":

@@ -14,9 +14,10 @@ from typing import Literal
 from msgspec import Struct
 
 Kind = Literal[
-    "save", "append", "message", "attach", "describe", "state", "remove", "thin", "compact", "clear", "delete"
-]
+    "save", "append", "follow", "message", "attach", "describe", "state", "remove", "thin", "compact", "clear", "delete",
+]  # fmt: skip
 """`save` writes a whole state with a message, `append` adds to the state's log with a message,
+`follow` is an append that is refused with ConflictError if the head has moved,
 `message` adds only a message, `state` is a checkpoint without a message (a fork's first one),
 `attach` adds an attachment, `describe` replaces the thread's description. `remove` removes what it
 names, `thin` (a cleanup) may remove what it names, `compact` changes nothing visible, `clear`

@@ -11,18 +11,22 @@ from typing import Final, Literal
 from clew.testing.verdict.history import Entry, History, Kind, Part, Read, View, Write, out_of_rows
 
 Fault = Literal[
-    "lost", "doubled", "stale", "revived", "late", "torn", "disordered", "strange", "damaged", "different", "stuck"
-]
+    "lost", "doubled", "stale", "revived", "late", "refused", "beside", "torn", "disordered", "strange", "damaged",
+    "different", "stuck",
+]  # fmt: skip
 """`lost`: acknowledged, but not in the store. `doubled`: in the store twice. `stale`: a read
 without what was acknowledged before it began. `revived`: there after its acknowledged removal.
-`late`: a write that succeeded although its thread had been deleted under it. `torn`: half of a
-commit. `disordered`: one writer's commits in the wrong order. `strange`: content that nobody wrote.
-`damaged`: the store can't read it. `different`: two stores that should be equal are not. `stuck`:
-something does not end."""
+`late`: a write that succeeded although its thread had been deleted under it. `refused`: there
+although its writer got ConflictError. `beside`: a rejecting save that is no ancestor of the head.
+`torn`: half of a commit. `disordered`: one writer's commits in the wrong order. `strange`: content
+that nobody wrote. `damaged`: the store can't read it. `different`: two stores that should be equal
+are not. `stuck`: something does not end."""
 REFUSED: Final = "ThreadDeletedError"
+CONFLICT: Final = "ConflictError"
 _PARTS: Final[Mapping[Kind, tuple[Part, ...]]] = {
     "save": ("checkpoints", "messages"),
     "append": ("checkpoints", "messages"),
+    "follow": ("checkpoints", "messages"),
     "message": ("messages",),
     "state": ("checkpoints",),
     "attach": ("attachments",),
@@ -167,6 +171,9 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hid
             if count and write.error == REFUSED and not may_hide:
                 text = f"{_named(thread, write.entry)} is in the {part}, but its writer got ThreadDeletedError"
                 findings.add("late", text)
+            if count and write.error == CONFLICT and not may_hide:
+                text = f"{_named(thread, write.entry)} is in the {part}, but its writer got ConflictError"
+                findings.add("refused", text)
         # An unacknowledged fork may be applied late, when its source has lost some of the content.
         if len({bool(held[part][write.entry]) for part in parts}) > 1 and not (
             write.acknowledged
@@ -181,6 +188,11 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hid
                 # is promised.
                 continue
             findings.add("disordered", f"{_named(thread, one)} comes before {_named(thread, other)}")
+    # In async mode, each store may have acknowledged one of two saves that start from the same head.
+    for entry in () if may_hide else dict.fromkeys(found.checkpoints):
+        made = thread.writes.get(entry)
+        if made is not None and made.kind == "follow" and entry not in found.log:
+            findings.add("beside", f"{_named(thread, entry)} is a checkpoint, but the head does not follow from it")
 
 
 def _judge_part(thread: _Thread, write: Write, part: Part, count: int, findings: Findings) -> None:
