@@ -6,8 +6,12 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from clew.errors import ConflictError, LeaseError, PermissionDeniedError, TransientStorageError
+from clew.model.commit import After
+from clew.storage.memory import MemoryStorage
+from clew.storage.protocol import UNFINISHED
 from clew.testing.build import checkpoint, commit, deletion, fork_of, message, row
 from clew.testing.contract.base import chain, full_commit
 from tests.replicated.support import Pair, assert_same
@@ -194,3 +198,113 @@ def test_close_is_idempotent_and_works_while_failed_over(pair):
     assert again.message_ids() == ["m1", "m2"]
     back(pair, again)
     assert_same(pair.primary, pair.secondary)
+
+
+class Lagging:
+    """A sync pair whose secondary misses commits of the primary, which is then lost."""
+
+    def __init__(self, pair):
+        self.pair = pair
+        self.process = pair.process()
+        self.process.apply_all(full_commit())
+        pair.settle(self.process)
+        self._misses = True
+        self.process.replicated._secondary.inner._plan = self._plan
+
+    def _plan(self, kind):
+        return "before apply" if self._misses and kind == "apply" else None
+
+    def tries(self, *commits):
+        """Try commits that only reach the primary."""
+        for made in commits:
+            with pytest.raises(TransientStorageError):
+                self.process.apply(made)
+
+    def lose_primary(self):
+        self.pair.down.add("primary")
+        self._misses = False
+
+    def end(self):
+        self.pair.down.clear()
+        back(self.pair, self.process)
+        assert_same(self.pair.primary, self.pair.secondary)
+
+
+@pytest.fixture
+def lagging():
+    with Pair(mode="sync") as pair:
+        yield Lagging(pair)
+
+
+AHEAD = commit(checkpoint=checkpoint("c2", parent="c1"))
+
+
+def test_a_save_that_a_conflict_refused_after_a_failover_does_not_come_back(lagging):
+    follows = commit(checkpoint=checkpoint("c3", parent="c2", on_conflict="reject"))
+    lagging.tries(AHEAD, follows)
+    lagging.lose_primary()
+    with pytest.raises(ConflictError, match="head"):
+        lagging.process.retry(follows)
+    lagging.end()
+    assert lagging.process.checkpoint_ids() == ["c1"]
+
+
+def test_a_save_that_a_lost_lease_refused_after_a_failover_does_not_come_back(lagging):
+    fenced = commit(fence=lagging.process.lease("me").token, checkpoint=checkpoint("c2", parent="c1"))
+    lagging.tries(fenced)
+    lagging.lose_primary()
+    with pytest.raises(LeaseError):
+        lagging.process.retry(fenced)
+    lagging.end()
+    assert lagging.process.checkpoint_ids() == ["c1"]
+
+
+def test_a_fork_that_only_the_primary_can_make_is_not_refused_for_good(lagging):
+    """The secondary has no thread whose chain could end, so only the primary knows the result."""
+    forked = commit("f", fork=fork_of("t", checkpoint_id="c2"))
+    lagging.tries(AHEAD, forked)
+    lagging.lose_primary()
+    with pytest.raises(TransientStorageError, match="the primary may have it"):
+        lagging.process.retry(forked)
+    lagging.end()
+    assert lagging.process.apply(forked).repeated
+    assert lagging.process.thread_ids() == ["f", "t"]
+
+
+def test_a_conflict_of_a_commit_that_the_primary_can_not_have_changes_nothing(lagging):
+    lagging.lose_primary()
+    lagging.process.retry(commit(checkpoint=checkpoint("c2", parent="c1")))
+    entries = lagging.pair.secondary.journal_count()
+    late = commit(checkpoint=checkpoint("c3", parent="c1", on_conflict="reject"))
+    with pytest.raises(ConflictError, match="head"):
+        lagging.process.apply(late)
+    assert lagging.pair.secondary.journal_count() == entries
+    lagging.end()
+
+
+class Contended(MemoryStorage):
+    """Refuses the next copies, as if somebody else wrote to the thread at that moment."""
+
+    left = 0
+
+    def _apply(self, commit):
+        if self.left and commit.thread is not None and commit.thread.user_id == UNFINISHED:
+            self.left -= 1
+            commit = replace(commit, after=After("somebody else's"))
+        return super()._apply(commit)
+
+
+@pytest.mark.parametrize(("times", "warnings"), [(3, 0), (25, 1)])
+def test_a_copy_that_meets_writers_is_tried_again_and_only_warns_if_that_does_not_end(times, warnings, caplog):
+    contended = Contended()
+    with Pair(make_secondary=lambda: contended, mode="async") as pair:
+        pair.primary.apply(full_commit())
+        contended.left = times
+        process = pair.process()
+        # The thread is older than its replication, so it is copied.
+        process.apply(commit(messages=[message("m2")]))
+        pair.settle(process)
+        assert contended.left == 0
+        assert_same(pair.primary, pair.secondary)
+    said = [each.getMessage() for each in caplog.records if "t" in each.getMessage() and "ship" in each.getMessage()]
+    assert said == ["shipping postponed: thread 't' was written to while it was copied"] * warnings

@@ -25,7 +25,7 @@ def epoch_moved(commit: Commit, _named: str | None, epoch: int | None) -> ClewEr
 
 def chain_moved(commit: Commit, last: str | None, _number: int | None) -> ClewError:
     expected = commit.after.commit_id if commit.after else None
-    return _stale(commit, f"its last commit is {last!r}, not {expected!r}; the two stores differ", expected, last)
+    return _stale(commit, f"its last commit is {last!r}, not {expected!r}", expected, last)
 
 
 def written_since(commit: Commit, _named: str | None, sequence: int | None) -> ClewError:

@@ -18,7 +18,7 @@ from clew.model.records import Basis, JournalEntry, Range, ThreadRecord, ValueRo
 from clew.storage.content import fields_of, parts, read_content
 from clew.storage.conversions import union
 from clew.storage.protocol import UNFINISHED, StaleBasisError, Storage
-from clew.storage.replicated.journal_format import COPY
+from clew.storage.replicated.journal_format import COPY, pack
 from clew.storage.replicated.removals import Removals
 
 Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
@@ -119,6 +119,16 @@ async def _begin_chain(store: Storage, content: Content) -> None:
         raise outcome
 
 
+def end_of_chain(thread_id: str, at: datetime, *, term: int) -> Commit:
+    """Return a commit to the serving secondary that changes nothing and ends the thread's chain.
+
+    After it, no commit of the primary that the secondary lacks fits there, and the secondary's
+    thread is copied over the primary's when that is back.
+    """
+    commit = Commit(commit_id=new_id(), thread_id=thread_id, user=ANY_USER, at=at, remove=Removal())
+    return replace(commit, journal=pack(commit, term=term, lone=True))
+
+
 async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
     if not await store.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id)):
         return
@@ -138,7 +148,8 @@ async def write_all(store: Storage, commits: Sequence[Commit]) -> None:
     for at in range(0, len(commits), _BATCH):
         for outcome in await store.apply(commits[at : at + _BATCH]):
             if isinstance(outcome, StaleBasisError):
-                raise BusyError(str(outcome))
+                # A writer, or another process that copies the thread too.
+                raise BusyError(f"thread {commits[0].thread_id!r} was written to while it was copied")
             if isinstance(outcome, ClewError):
                 raise outcome
 

@@ -21,6 +21,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.bounded import BoundedMap
 from clew.errors import ClewError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
 from clew.model.config import ANY_USER
@@ -40,6 +41,9 @@ PAGE: Final = 100
 """How many entries are read and applied at a time."""
 Triage = Callable[[JournalEntry], Literal["ship", "trim", "leave"]]
 """Decides about an entry: ship it, trim it as already shipped, or leave it to its writer."""
+_REMEMBERED: Final = 10_000
+_OFTEN: Final = 20
+"""A thread that was postponed so many times in a row is worth a warning."""
 _log = logging.getLogger("clew.replication")
 
 
@@ -69,6 +73,7 @@ class Shipper:
         self._roles = roles
         self._merger = Merger(secondary, primary, rebase=rebase, unbroken=unbroken)
         self._stuck: set[str] = set()
+        self._postponed: BoundedMap[str, int] = BoundedMap(max_entries=_REMEMBERED)
         self.problem: str | None = None
         """Why the last drain failed to ship a thread, if it did."""
 
@@ -123,11 +128,22 @@ class Shipper:
             await self._reconcile(thread_id, to=to, serving=serving)
         except TransientStorageError:
             raise
-        except (ClewError, BusyError) as error:
-            # Other threads are not affected. The next round tries this one again.
-            self._stuck.add(thread_id)
-            self.problem = f"shipping failed: thread {thread_id!r}: {error}"
-            _log.warning("%s", self.problem)
+        except BusyError as error:
+            # Usual under many writers, and no reason to worry unless it does not end.
+            times = (self._postponed.get(thread_id) or 0) + 1
+            self._postponed.put(thread_id, times)
+            level = logging.WARNING if times == _OFTEN else logging.DEBUG
+            self._put_off(thread_id, f"shipping postponed: {error}", level)
+        except ClewError as error:
+            self._put_off(thread_id, f"shipping failed: thread {thread_id!r}: {error}", logging.WARNING)
+        else:
+            self._postponed.pop(thread_id)
+
+    def _put_off(self, thread_id: str, problem: str, level: int) -> None:
+        """Leave the thread to the next round. Other threads are not affected."""
+        self._stuck.add(thread_id)
+        self.problem = problem
+        _log.log(level, "%s", problem)
 
     async def _ship(self, source: Storage, target: Storage, entries: Sequence[JournalEntry]) -> list[str]:
         """Apply the commits of `entries` to `target`. Returns the threads where one did not fit."""

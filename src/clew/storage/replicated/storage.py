@@ -17,12 +17,10 @@ from clew.errors import (
     LeaseError,
     PermissionDeniedError,
     StorageError,
-    ThreadDeletedError,
     TransientStorageError,
 )
-from clew.ids import new_id
-from clew.model.commit import Applied, Commit, Removal
-from clew.model.config import ANY_USER, User
+from clew.model.commit import Applied, Commit
+from clew.model.config import User
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -42,7 +40,7 @@ from clew.model.status import Status
 from clew.storage.execution import pause
 from clew.storage.protocol import Capabilities, Own, Storage
 from clew.storage.replicated.coordinator import Coordinator
-from clew.storage.replicated.copies import BusyError, Unbroken, check_complete, must_be_complete
+from clew.storage.replicated.copies import BusyError, Unbroken, check_complete, end_of_chain, must_be_complete
 from clew.storage.replicated.failover import Settings, Silent, Use
 from clew.storage.replicated.fence import Incarnations, lease_lost, lease_with_term, with_term, without_term
 from clew.storage.replicated.journal_format import pack
@@ -208,10 +206,10 @@ class ReplicatedStorage(StorageWrapper):
             await check_complete(store, commit.thread_id)
             # The copy may have been completed since.
             (outcome,) = await store.apply((commit,))
+        if self._sync_writer is not None and use.side == "secondary":
+            outcome = await self._sync_writer.final(commit, outcome, term=use.term)
         if isinstance(outcome, Applied):
             return with_term(outcome, use.term)
-        if self._sync_writer is not None and use.side == "secondary" and isinstance(outcome, ThreadDeletedError):
-            self._sync_writer.check_final(commit)
         return lease_lost(original) if isinstance(outcome, LeaseError) else outcome
 
     async def _prepared(self, store: Storage, use: Use, commit: Commit) -> Commit:
@@ -276,10 +274,7 @@ class ReplicatedStorage(StorageWrapper):
         """
         if self._chains_ended.get(record.thread_id) == record.token:
             return
-        nothing = Commit(
-            commit_id=new_id(), thread_id=record.thread_id, user=ANY_USER, at=record.since, remove=Removal()
-        )
-        (outcome,) = await store.apply((replace(nothing, journal=pack(nothing, term=use.term, lone=True)),))
+        (outcome,) = await store.apply((end_of_chain(record.thread_id, record.since, term=use.term),))
         if isinstance(outcome, ClewError):
             raise outcome
         self._chains_ended.put(record.thread_id, record.token)

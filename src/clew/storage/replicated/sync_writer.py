@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from clew.bounded import BoundedMap
 from clew.clock import Clock
-from clew.errors import ClewError, StorageError, TransientStorageError
+from clew.errors import ClewError, ConflictError, StorageError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
+from clew.model.config import ANY_USER
+from clew.model.queries import ValueQuery
 from clew.model.records import JournalEntry
 from clew.storage.protocol import StaleBasisError, Storage
 from clew.storage.replicated.coordinator import UnreplicatedError
-from clew.storage.replicated.copies import BusyError
+from clew.storage.replicated.copies import BusyError, end_of_chain
 from clew.storage.replicated.journal_format import portable
 from clew.storage.replicated.shipper import Shipper
 
@@ -66,19 +68,31 @@ class SyncWriter:
                 self._uncertain.put((commit.thread_id, commit.commit_id), True)
             raise
 
-    def check_final(self, commit: Commit) -> None:
-        """Check that the primary can't have `commit`, whose thread is not in the secondary. Raises
-        TransientStorageError if it may.
+    async def final(self, commit: Commit, outcome: Applied | ClewError, *, term: int) -> Applied | ClewError:
+        """Return the final outcome of `commit`, for which the serving secondary returned `outcome`.
 
-        A process can read a new thread in the primary before the secondary has it. After a failover
-        that thread looks deleted, but the primary keeps it, and ships it when it is back.
+        The primary may have a commit that the secondary refuses: a process can read in the primary
+        what the secondary does not have yet, and write on top of it. The primary would ship that
+        commit when it is back, although its writer was told that it was refused. So the secondary
+        ends the thread's chain first. If it does not have the thread, there is no chain to end:
+        raises TransientStorageError.
         """
-        if self._uncertain.get((commit.thread_id, commit.commit_id)):
+        refused = isinstance(outcome, ConflictError) and not isinstance(outcome, StaleBasisError)
+        if not refused or not self._uncertain.get((commit.thread_id, commit.commit_id)):
+            return outcome
+        position = ValueQuery(thread_id=commit.thread_id, user=ANY_USER, ranges=())
+        if (await self._secondary.values(position)).basis is None:
             raise TransientStorageError(
                 f"thread {commit.thread_id!r} is not in the secondary, which serves, but the primary may have it with "
                 "this commit; a retry is safe, and has a result when the primary serves again",
                 thread_id=commit.thread_id,
             )
+        (ended,) = await self._secondary.apply((end_of_chain(commit.thread_id, commit.at, term=term),))
+        if isinstance(ended, ClewError):
+            raise ended
+        # A late process may have shipped the commit before the chain ended.
+        (outcome,) = await self._secondary.apply((commit,))
+        return outcome
 
     async def _apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         often = Counter(commit.thread_id for commit in commits)
