@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from clew.model.retention import RetentionPolicy
+    from clew.model.search import SearchHit
     from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
     from clew.model.thread import ThreadInfo, ThreadPart
 
@@ -102,6 +103,7 @@ __all__ = [
     "RetentionPolicy",
     "SQLiteCheckpointer",
     "SchemaVersionError",
+    "SearchHit",
     "StateTooLargeError",
     "Stats",
     "Status",
@@ -135,6 +137,7 @@ _EXPORTS = {
     "clew.model.message": "Message",
     "clew.model.reports": "CleanupReport CompactReport Damage IndexStats ResealReport ResyncReport Stats VerifyReport",
     "clew.model.retention": "RetentionPolicy",
+    "clew.model.search": "SearchHit",
     "clew.model.status": "BackgroundStatus CacheStatus CleanupStatus Status",
     "clew.model.thread": "ThreadInfo ThreadPart",
 }

@@ -43,6 +43,7 @@ def test_a_strangers_reads_find_nothing(alices, stranger):
     assert alices.get_history(stranger) == []
     assert alices.list_messages(stranger) == []
     assert alices.list_messages(stranger, search="hi") == []
+    assert alices.search("hi", user_id=stranger.get("user_id") if isinstance(stranger, dict) else None) == []
     assert alices.get_message(stranger, "m1") is None
     assert alices.get_thread(stranger) is None
     assert alices.get_state_cache(stranger) is None

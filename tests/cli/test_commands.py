@@ -39,6 +39,18 @@ def test_a_long_list_says_that_there_is_more(store, run):
     assert lines(run("history", "trip", "--limit", "2"))[-1] == "the newest 2 of 5; --limit shows more"
 
 
+def test_search_finds_messages_in_all_threads_newest_first(store, run):
+    rows = lines(run("search", "NUMBER"))[2:]
+    assert [row.split()[-1] for row in rows] == ["5", "4", "3", "2", "1"]
+    assert all(row.startswith("trip") for row in rows)
+    assert lines(run("search", "number", "--limit", "2"))[-1] == "the newest 2; --limit shows more"
+    assert lines(run("search", "olá", "--user", "bob")) == ["no messages"]
+    found = json.loads(run("search", "olá", "--user", "ana", "--limit", "2", "--json").stdout)
+    assert [each["snippet"] for each in found] == ["Olá number 5", "Olá number 4"]
+    rest = json.loads(run("search", "olá", "--before", found[-1]["position"], "--json").stdout)
+    assert [each["message"]["content"] for each in rest] == ["Olá number 3", "Olá number 2", "Olá number 1"]
+
+
 def test_history_shows_each_checkpoint_with_its_parent_the_newest_first(store, run):
     rows = lines(run("history", "trip"))[2:]
     assert [row.split()[0] for row in rows] == ["5", "4", "3", "2", "1"]

@@ -34,12 +34,13 @@ from clew.model.queries import (
     CheckpointQuery,
     Content,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, LeaseRecord, MessageRecord, ThreadRecord
 from clew.model.status import BackgroundStatus, Status
 from clew.os_threads import reset_after_fork
 from clew.storage.execution import may_block
@@ -343,6 +344,10 @@ class SettledStorage(StorageWrapper):
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         await self._background.settled(query.thread_id, query.user)
         return await self.inner.messages(query)
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        await self._background.settled(None, query.user)
+        return await self.inner.search(query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         await self._background.settled(query.thread_id, query.user)

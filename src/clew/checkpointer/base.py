@@ -22,6 +22,7 @@ from clew.checkpointer.operations import OperationMethods
 from clew.checkpointer.reseal import ResealMethods
 from clew.checkpointer.runner import InlineRunner, LoopRunner, Runner
 from clew.checkpointer.saver import Saver
+from clew.checkpointer.search import SearchMethods
 from clew.checkpointer.state import StateMethods
 from clew.checkpointer.sweeper import Sweeper
 from clew.checkpointer.threads import ThreadMethods
@@ -53,6 +54,7 @@ class BaseCheckpointer(
     AttachmentMethods,
     CopyMethods,
     MessageMethods,
+    SearchMethods,
     ThreadMethods,
     LeaseMethods,
     TurnMethods,

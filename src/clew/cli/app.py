@@ -60,6 +60,7 @@ for command in (
     inspection.history,
     inspection.show,
     inspection.messages,
+    inspection.search,
     inspection.diff,
     maintenance.fork,
     maintenance.stats,

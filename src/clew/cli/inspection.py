@@ -1,4 +1,4 @@
-"""Commands that only read: threads, history, show, messages, diff."""
+"""Commands that only read: threads, history, show, messages, search, diff."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import clew
 from clew.cli.lookup import config_of, find_checkpoint, find_thread, open_store
 from clew.cli.options import AsJson, Limit, Offset, Thread
 from clew.cli.output import ago, as_json, clean, console, counted, facts, moment, one_line, size
-from clew.cli.tables import message_table, thread_table, timeline
+from clew.cli.tables import hit_table, message_table, thread_table, timeline
 from clew.clock import SYSTEM_CLOCK
 
 _SHORT_TEXT = 200
@@ -146,6 +146,30 @@ def messages(
         return
     console().print(message_table(found[:limit], search=search))
     _say_if_more(found, limit, offset)
+
+
+def search(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to find; case doesn't matter.")],
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Only in the threads of this user.")] = None,
+    limit: Limit = 20,
+    before: Annotated[
+        str | None, typer.Option(metavar="POSITION", help="Continue after the hit with this position (see --json).")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Find messages in all threads, newest first."""
+    with open_store(ctx.obj) as checkpointer:
+        found = checkpointer.search(text, user_id=user or clew.ANY_USER, limit=limit + 1, before=before)
+    if json:
+        typer.echo(as_json([each.to_dict() for each in found[:limit]]))
+        return
+    if not found:
+        console().print("no messages", style="dim")
+        return
+    console().print(hit_table(found[:limit]))
+    if len(found) > limit:
+        console().print(f"the newest {limit}; --limit shows more", style="dim")
 
 
 def diff(

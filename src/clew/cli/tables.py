@@ -93,6 +93,21 @@ def message_table(messages: Sequence[clew.Message], *, search: str | None = None
     return table
 
 
+def hit_table(hits: Sequence[clew.SearchHit]) -> Table:
+    """Return a table of search hits, with the matches highlighted."""
+    table = listing()
+    table.add_column("thread", style="bold", overflow="fold")
+    table.add_column("said", no_wrap=True, style="dim")
+    table.add_column("by", no_wrap=True)
+    table.add_column("text", overflow="fold")
+    for each in hits:
+        parts = each.snippet[: each.start], each.snippet[each.start : each.end], each.snippet[each.end :]
+        before, match, after = (clean(re.sub(r"\s+", " ", part)) for part in parts)
+        text = Text.assemble(before, (match, "black on yellow"), after)
+        table.add_row(Text(one_line(each.thread_id)), moment(each.message.created_at), role_of(each.message), text)
+    return table
+
+
 def role_of(message: clew.Message) -> Text:
     return Text(one_line(message.role), style=_ROLES.get(message.role, ""))
 

@@ -16,6 +16,7 @@ from clew.model.records import (
     CheckpointRecord,
     JournalEntry,
     MessageRecord,
+    Place,
     Range,
     ThreadRecord,
     ValueRow,
@@ -108,6 +109,19 @@ class MessageQuery(Struct, frozen=True, kw_only=True):
     message_id: str | None = None
     offset: int = 0
     limit: int | None = 50
+
+
+class SearchQuery(Struct, frozen=True, kw_only=True):
+    """Messages of all threads of a user that contain `search`, newest first.
+
+    `search` is folded text, not empty. The order is that of `FoundMessage.place`, from the greatest:
+    by time, then by thread id, then by message id. `before` bounds the places.
+    """
+
+    user: User
+    search: str
+    before: Place | None = None
+    limit: int | None = 20
 
 
 class ThreadQuery(Struct, frozen=True, kw_only=True):

@@ -85,6 +85,22 @@ class MessageRecord(Struct, frozen=True, kw_only=True, array_like=True):
     damage: str = ""
 
 
+Place = tuple[datetime, str, str]
+"""A message's place among those of all threads: its time, its thread's id and its own id."""
+
+
+class FoundMessage(Struct, frozen=True, kw_only=True):
+    """A message that a search across threads found, with its thread and the thread's owner."""
+
+    thread_id: str
+    user_id: str | None
+    message: MessageRecord
+
+    @property
+    def place(self) -> Place:
+        return self.message.created_at, self.thread_id, self.message.message_id
+
+
 class ThreadRecord(Struct, frozen=True, kw_only=True):
     """A stored thread. `text` is folded for searching; `data` has name, tags and metadata."""
 

@@ -48,6 +48,10 @@ up to the checkpoint. Shared values don't count in the fork's size. Values that 
 snapshot. For another user's thread the answer is empty. An unknown `before` finds nothing; with
 `before_sequence`, both bounds apply. In `stats`, the bytes of a day are bodies, metadata and messages.
 
+**Searches** across threads find the messages of the threads that the user owns: those without an owner
+for `None`, all for `ANY_USER`. A storage that can't answer from one snapshot still finds every message
+that was there, unchanged, while the search ran, and none twice.
+
 **Own records.** Clew keeps records of its own in a separate space of every store, under names of the
 type `Own`. They are not threads: no thread id or user id leads to one, no list or total shows them, and
 deleting threads does not affect them.
@@ -72,12 +76,20 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import (
+    AttachmentRecord,
+    FoundMessage,
+    JournalEntry,
+    LeaseRecord,
+    MessageRecord,
+    ThreadRecord,
+)
 
 LONGEST_TTL: Final = 366 * 86_400
 """The longest time to live of a lease, in seconds."""
@@ -154,6 +166,12 @@ class Storage(Protocol):
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         """Return messages of a thread, in order."""
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        """Return the messages with a text in all threads that the user owns, newest first.
+
+        Steps over messages whose record is damaged. See the note on searches above.
+        """
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         """Return threads of a user, the last active first."""

@@ -17,12 +17,20 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import (
+    AttachmentRecord,
+    FoundMessage,
+    JournalEntry,
+    LeaseRecord,
+    MessageRecord,
+    ThreadRecord,
+)
 from clew.model.status import Status
 from clew.storage.protocol import Capabilities, Own, Storage
 
@@ -92,6 +100,9 @@ class StorageWrapper:
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         return await self._around("read", lambda: self.inner.messages(query))
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        return await self._around("read", lambda: self.inner.search(query))
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await self._around("read", lambda: self.inner.threads(query))

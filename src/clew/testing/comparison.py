@@ -26,6 +26,7 @@ from clew.testing.strategies import (
     covers_within,
     journal_queries,
     message_queries,
+    search_queries,
     thread_queries,
 )
 
@@ -139,6 +140,10 @@ class ComparedStorages(RuleBasedStateMachine):
         if self.real.capabilities.journals:
             # A storage that copies values into forks may have other counts.
             assert self.real.message_sequences(thread_id) == self.model.message_sequences(thread_id)
+
+        query = data.draw(search_queries, label="search")
+        hits = [store.search(user=user, **query) for store in both]
+        assert hits[1] == hits[0]
 
         query = data.draw(thread_queries, label="threads")
         threads = [self.plain_threads(store.threads(user=user, **query)) for store in both]

@@ -20,6 +20,7 @@ from clew.model.queries import (
     Content,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
@@ -28,6 +29,7 @@ from clew.model.queries import (
 from clew.model.records import (
     AttachmentRecord,
     CheckpointRecord,
+    FoundMessage,
     JournalEntry,
     LeaseRecord,
     MessageRecord,
@@ -182,6 +184,18 @@ class DrivenStorage:
 
     def message_ids(self, thread_id: str = "t", **query: Any) -> list[str]:
         return [found.message_id for found in self.messages(thread_id, **query)]
+
+    def search(
+        self, needle: str, *, user: User = ANY_USER, limit: int | None = None, **query: Any
+    ) -> list[FoundMessage]:
+        """Return the messages of all threads with this folded text, without sequence numbers."""
+        asked = SearchQuery(user=user, search=needle, limit=limit, **query)
+        found = self.run(self.storage.search(asked))
+        return [replace(each, message=replace(each.message, sequence=0)) for each in found]
+
+    def hits(self, needle: str, **query: Any) -> list[str]:
+        """Return `thread/message` of each message that a search finds."""
+        return [f"{each.thread_id}/{each.message.message_id}" for each in self.search(needle, **query)]
 
     def threads(self, *, user: User = ANY_USER, limit: int | None = None, **query: Any) -> list[ThreadRecord]:
         return self.run(self.storage.threads(ThreadQuery(user=user, limit=limit, **query)))

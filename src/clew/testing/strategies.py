@@ -142,6 +142,10 @@ message_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"search": _needles, "offset": st.integers(0, 3), "limit": _limits},
     optional={"message_id": st.sampled_from(MESSAGES)},
 )
+search_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"needle": st.sampled_from(NEEDLES[1:]), "limit": _limits},
+    optional={"before": st.tuples(seconds.map(later), st.sampled_from(THREADS), st.sampled_from(MESSAGES))},
+)
 thread_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"search": _needles, "offset": st.integers(0, 2), "limit": _limits},
     optional={"thread_id": st.sampled_from(THREADS)},

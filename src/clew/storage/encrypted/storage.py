@@ -20,15 +20,17 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, MessageRecord, ThreadRecord
 from clew.storage.content import stored_in
 from clew.storage.encrypted.cipher import Cipher, about
 from clew.storage.encrypted.keyed import KeyedStorage
 from clew.storage.encrypted.sealer import Lineage, Opener, Origin, Sealer
+from clew.storage.found import scanned
 from clew.storage.protocol import Storage
 from clew.storage.rules import owner_of_new
 from clew.storage.wrapper import SharedStates, StateVersion, StorageWrapper
@@ -144,6 +146,10 @@ class EncryptedStorage(StorageWrapper):
     async def _messages(self, query: MessageQuery) -> list[MessageRecord]:
         found = await self.inner.messages(query)
         return await self._opened(query.thread_id, lambda opener: [opener.message(each) for each in found])
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        """Decrypt and search all messages of the user: the inner storage can't read their texts."""
+        return await scanned(self, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         needle = query.search

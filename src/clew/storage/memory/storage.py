@@ -25,6 +25,7 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     Totals,
@@ -34,12 +35,14 @@ from clew.model.queries import (
 from clew.model.records import (
     AttachmentRecord,
     CheckpointRecord,
+    FoundMessage,
     JournalEntry,
     LeaseRecord,
     MessageRecord,
     ThreadRecord,
 )
 from clew.storage.content import content_of, content_queries
+from clew.storage.found import newest
 from clew.storage.memory.facts import MemoryFacts, overlapping
 from clew.storage.memory.thread import Thread, info, size_of
 from clew.storage.memory.undo import Undo
@@ -265,6 +268,19 @@ class MemoryStorage:
             found = (each for each in kept.values() if needle in each[1].text)
             page = islice(found, query.offset, _stop(query))
             return [replace(message, sequence=sequence) for sequence, message in page]
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        with self._lock:
+            self._undo.undo()
+            found = (
+                FoundMessage(
+                    thread_id=thread.thread_id, user_id=thread.owner, message=replace(message, sequence=sequence)
+                )
+                for thread in self._owned(query.user)
+                for sequence, message in thread.messages.values()
+                if query.search in message.text
+            )
+            return newest(found, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         with self._lock:

@@ -22,12 +22,13 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.batching import ReadBatcher
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import micros
@@ -47,6 +48,7 @@ from clew.storage.postgres.commits import (
 from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT, Connections
 from clew.storage.postgres.failures import COMMITS_FAULT
 from clew.storage.postgres.schema import TABLES, Schema
+from clew.storage.postgres.search import Search
 from clew.storage.postgres.settings import PoolSettings, server_of_pool, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
@@ -103,6 +105,7 @@ class PgStorage:
         self._users = UserColumn(user_id_type)
         self._schema = Schema(schema, self._users)
         self._statements = queries.Statements(self._schema, self._users)
+        self._search = Search(self._schema.statements(), self._users)
         self._homes = PerLoop(f"schema {schema!r}", self._open, self._leave)
 
     async def _open(self) -> _Home:
@@ -221,6 +224,9 @@ class PgStorage:
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         return queries.message_records(await self._fetch(self._statements.messages(query)))
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        return self._search.found(await self._fetch(self._search.scan(query)))
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return self._statements.thread_records(await self._fetch(self._statements.threads(query)))

@@ -77,6 +77,12 @@ def _time_number(at: datetime) -> int:
     return (day + _FIRST_DAY) << 40 | rest
 
 
+def stored_day(micros: int) -> tuple[int, int]:
+    """Return the stored day, and the microseconds of that day, for microseconds since 1970."""
+    day, rest = divmod(micros, _DAY)
+    return day + _FIRST_DAY, rest
+
+
 def bytes_micros(stored: bytes) -> int:
     """Return the microseconds since 1970 for a time stored in 8 bytes."""
     return (int.from_bytes(stored[:3], "big") - _FIRST_DAY) * _DAY + int.from_bytes(stored[3:8], "big")

@@ -22,12 +22,13 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.conversions import bytes_text, text_bytes
 from clew.storage.loops import PerLoop
 from clew.storage.protocol import Capabilities, Own
@@ -38,6 +39,7 @@ from clew.storage.redis.journal import Journal
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import digits_time, owner_name, time_digits, user_field
 from clew.storage.redis.scripts import LEASE, OWN, TOKEN
+from clew.storage.redis.search import search
 from clew.storage.redis.session import connect, prepare, warn
 from clew.storage.redis.settings import Address, Limits, check_seconds, connection_options
 from clew.storage.redis.thread_index import list_threads, rebuild, totals
@@ -226,6 +228,10 @@ class RedisStorage:
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         return await queries.messages((await self._session()).caller, self._keys, query)
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        """Return the newest matches. Reads all messages of the user; each thread is a snapshot."""
+        return await search((await self._session()).caller, self._keys, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await list_threads((await self._session()).caller, self._keys, query)

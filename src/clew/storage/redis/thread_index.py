@@ -167,7 +167,7 @@ async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
 
     while True:
         # Always from the top: an entry that moved up is found there, and the others have been seen.
-        entries, below = await _entries(caller, keys, query.user, depth)
+        entries, below = await listed_threads(caller, keys, query.user, depth)
         unseen = [entry for entry in entries if entry[1] not in seen]
         at_once = min(depth or _READ_AT_ONCE, _READ_AT_ONCE)
         for at in range(0, len(unseen), at_once):
@@ -187,7 +187,7 @@ def _surely_after(found: list[Found], needed: int, bound: float) -> bool:
     return milliseconds(digits_time(last)) > bound
 
 
-async def _entries(caller: Caller, keys: Keys, user: User, depth: int | None) -> tuple[list[Entry], float | None]:
+async def listed_threads(caller: Caller, keys: Keys, user: User, depth: int | None) -> tuple[list[Entry], float | None]:
     """Return the entries with the highest bounds, and an upper bound of the others, if any."""
     last = -1 if depth is None else depth - 1
     indexes = keys.indexes(user)

@@ -29,12 +29,13 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.model.reports import Progress, ResyncReport
 from clew.model.status import Status
 from clew.storage.execution import pause
@@ -312,6 +313,9 @@ class ReplicatedStorage(StorageWrapper):
             return found
 
         return await self._serve(ask)
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        return await self._serve(lambda store, _: store.search(query))
 
     async def content(self, thread_id: str) -> Content | None:
         async def ask(store: Storage, use: Use) -> Content | None:

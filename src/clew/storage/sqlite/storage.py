@@ -24,12 +24,13 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.os_threads import Hands
 from clew.storage.batching import ReadBatcher
 from clew.storage.execution import may_block, offload
@@ -40,6 +41,7 @@ from clew.storage.sqlite.connections import Connections, Synchronous
 from clew.storage.sqlite.failures import storage_error
 from clew.storage.sqlite.fts5 import begin_merge, continue_merge, existing_indexes, is_index_damaged
 from clew.storage.sqlite.requests import LeaseRequest, OwnRequest, TrimRequest
+from clew.storage.sqlite.search import search
 from clew.storage.sqlite.thread_index import index_some
 from clew.storage.sqlite.writer import Job, Writer
 
@@ -181,6 +183,9 @@ class SQLiteStorage:
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         return await self._read(queries.messages, query)
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        return await self._read(search, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await self._read(queries.threads, query)

@@ -5,6 +5,7 @@ from clew.testing.contract.checkpoints import CheckpointContract
 from clew.testing.contract.commits import CommitContract
 from clew.testing.contract.concurrency import ConcurrencyContract
 from clew.testing.contract.content import ContentContract
+from clew.testing.contract.cross_search import CrossSearchContract
 from clew.testing.contract.durability import DurabilityContract
 from clew.testing.contract.edges import EdgeContract
 from clew.testing.contract.forks import ForkContract
@@ -34,6 +35,7 @@ class StorageContract(
     AttachmentContract,
     MessageContract,
     SearchContract,
+    CrossSearchContract,
     ThreadContract,
     OwnerContract,
     ForkContract,

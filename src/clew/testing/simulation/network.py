@@ -29,12 +29,13 @@ from clew.model.queries import (
     JournalPage,
     JournalQuery,
     MessageQuery,
+    SearchQuery,
     StorageStats,
     ThreadQuery,
     ValuePage,
     ValueQuery,
 )
-from clew.model.records import AttachmentRecord, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
+from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.rules import adds
@@ -309,6 +310,10 @@ class Link:
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         found: list[MessageRecord] = await self._call("messages", query)
+        return found
+
+    async def search(self, query: SearchQuery) -> list[FoundMessage]:
+        found: list[FoundMessage] = await self._call("search", query)
         return found
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:

@@ -122,6 +122,23 @@ WHERE EXISTS (
     SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
 ORDER BY m.position LIMIT $4 OFFSET $5
 
+-- The messages of one user, or of all, that contain a text: reads all of them.
+-- name: search_scan
+SELECT t.thread_id, t.user_id, m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence
+FROM @schema.threads AS t JOIN @schema.messages AS m USING (thread_id)
+WHERE @which AND m.text LIKE $2 AND (m.created_at, m.thread_id, m.message_id) < ($3::bigint, $4::text, $5::text)
+    AND m.created_at >= $6
+ORDER BY m.created_at DESC, m.thread_id DESC, m.message_id DESC LIMIT $1
+
+-- name: search_of_user
+t.user_id = $7
+
+-- name: search_of_nobody
+t.user_id IS NULL
+
+-- name: search_of_all
+true
+
 -- name: threads
 SELECT @thread FROM (
     SELECT * FROM @schema.threads AS t WHERE @which AND ($3::text IS NULL OR @found)
