@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import inspection, maintenance
+from clew.cli import inspection, maintenance, serving
 from clew.cli.demo import demo
 from clew.cli.output import error_console, one_line
 from clew.factory import DEFAULT_URL
@@ -69,6 +69,8 @@ for command in (
     maintenance.cleanup,
     maintenance.key,
     maintenance.reseal,
+    serving.serve,
 ):
     app.command()(command)
 app.command("import")(maintenance.import_)
+app.add_typer(serving.token, name="token")

@@ -1,0 +1,176 @@
+"""Commands of the HTTP server: serve, and token."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import clew
+from clew.cli.options import AsJson
+from clew.cli.output import as_json, console, error_console
+
+if TYPE_CHECKING:
+    from clew.server.access import Authenticator
+
+DEFAULT_TOKENS = "clew-tokens.json"
+
+Tokens = Annotated[
+    Path,
+    typer.Option("--tokens", envvar="CLEW_TOKENS", metavar="FILE", help="The file with the hashes of the tokens."),
+]
+
+
+def serve(
+    ctx: typer.Context,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0 takes a free one.")] = 8700,
+    tokens: Tokens = Path(DEFAULT_TOKENS),
+    jwt_secret_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Accept JWTs signed with this secret (HS256).")
+    ] = None,
+    jwks: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Accept JWTs signed with a key of this JWKS file (RS256, ES256)."),
+    ] = None,
+    jwt_user_claim: Annotated[str, typer.Option(metavar="CLAIM", help="The claim that names the user.")] = "sub",
+    jwt_audience: Annotated[str | None, typer.Option(metavar="NAME", help="The audience that JWTs must have.")] = None,
+    jwt_issuer: Annotated[str | None, typer.Option(metavar="NAME", help="The issuer that JWTs must have.")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Answer to this name in Host headers, too. Repeatable.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call the API. Repeatable.")
+    ] = None,
+    ssl_certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
+    ssl_keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
+) -> None:
+    """Serve a store over HTTP. Without tokens, it answers to this machine only."""
+    from clew.server import Jwt, TokenFile, app  # Late: other commands don't need the extra.
+    from clew.server.gate import LOCAL_HOSTS
+
+    authenticators: list[Authenticator] = []
+    if tokens.exists():
+        authenticators.append(TokenFile(tokens))
+    if jwt_secret_file or jwks:
+        authenticators.append(
+            Jwt(
+                secret=jwt_secret_file.read_text(encoding="utf-8").strip() if jwt_secret_file else None,
+                jwks=_jwks(jwks) if jwks else None,
+                user_claim=jwt_user_claim,
+                audience=jwt_audience,
+                issuer=jwt_issuer,
+            )
+        )
+    local = host in ("127.0.0.1", "localhost", "::1")
+    if not authenticators and not local:
+        raise clew.ConfigError(
+            f"a server without tokens listens on 127.0.0.1 only, not on {host}; make a token: clew token create NAME"
+        )
+    hosts = [*LOCAL_HOSTS, *(allow_host or ())]
+    if not local and host not in ("0.0.0.0", "::"):
+        hosts.append(host)
+    checkpointer = clew.connect(ctx.obj)
+    served = app(checkpointer, authenticators=authenticators, hosts=hosts, origins=allow_origin or ())
+    said = "without tokens, for this machine only" if not authenticators else "callers need a token"
+    error_console().print(f"clew: serving {clew_url(ctx.obj)} ({said})", markup=False)
+    run(served, checkpointer, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
+
+
+def clew_url(url: str) -> str:
+    """Return the URL without a password."""
+    scheme, split, rest = url.partition("://")
+    credentials, at, address = rest.rpartition("@")
+    return f"{scheme}{split}{credentials.partition(':')[0]}{at}{address}" if at else url
+
+
+def run(served: Any, checkpointer: clew.BaseCheckpointer, **options: Any) -> None:
+    """Run the application on uvicorn until it is interrupted, and release the checkpointer after that."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        served,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=30,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=64 << 10,
+        **options,
+    )
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            for each in self.servers:
+                for socket in each.sockets:
+                    address, port = socket.getsockname()[:2]
+                    shown = f"[{address}]" if ":" in address else address
+                    scheme = "https" if config.is_ssl else "http"
+                    error_console().print(f"clew: listening on {scheme}://{shown}:{port}", markup=False)
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            await super().shutdown(sockets)
+            # Here, because uvicorn ends the process with the signal that it got.
+            await checkpointer.arelease()
+
+    try:
+        Server(config).run()
+    finally:
+        checkpointer.release()
+
+
+def _jwks(path: Path) -> dict[str, Any]:
+    try:
+        content = json_module.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise clew.ConfigError(f"{path} is not a JWKS file: {error}") from error
+    if not isinstance(content, dict):
+        raise clew.ConfigError(f"{path} is not a JWKS file")
+    return content
+
+
+token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for `clew serve`.")
+
+
+@token.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name, to list and revoke it by.")],
+    tokens: Tokens = Path(DEFAULT_TOKENS),
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Only for this user; without it, for all.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="It may also write.")] = False,
+) -> None:
+    """Make a token and print it. It can't be shown again."""
+    from clew.server import TokenFile
+
+    made = TokenFile(tokens).create(name, user=user, scope="write" if write else "read")
+    typer.echo(made)
+
+
+@token.command("list")
+def list_(tokens: Tokens = Path(DEFAULT_TOKENS), json: AsJson = False) -> None:
+    """List the tokens' names, users and scopes."""
+    from clew.server import TokenFile
+
+    found = TokenFile(tokens).entries()
+    if json:
+        typer.echo(as_json(found))
+        return
+    for each in found:
+        console().print(f"{each['name']}  {each['user'] or 'all users'}  {each['scope']}", markup=False, soft_wrap=True)
+    if not found:
+        console().print("no tokens", style="dim")
+
+
+@token.command()
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The token's name.")],
+    tokens: Tokens = Path(DEFAULT_TOKENS),
+) -> None:
+    """Revoke a token. A running server notices at once."""
+    from clew.server import TokenFile
+
+    if not TokenFile(tokens).revoke(name):
+        raise clew.ConfigError(f"there is no token called {name!r} in {tokens}; `clew token list` lists them")

@@ -1,0 +1,116 @@
+"""The ASGI application: routes, authentication, health checks and the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from litestar import Litestar, Request, Response, Router, get
+from litestar.config.app import AppConfig
+from litestar.connection import ASGIConnection
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+
+import clew
+from clew.ids import new_id
+from clew.server.access import Authenticator, Caller
+from clew.server.gate import LOCAL_HOSTS, Gate, Limits
+from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
+from clew.server.routes import messages, operations, states, threads, turns
+from clew.server.turns import Turns
+
+OPEN: Final = Caller(name="local", user=clew.ANY_USER, scope="write")
+"""The caller of a server without tokens, which answers to this machine only."""
+_GROUPS: Final = (threads, states, messages, turns, operations)
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="clew"'}
+
+
+@get("/healthz", tags=["health"], summary="Is the process alive?")
+async def healthz() -> dict[str, str]:
+    """Return while the process runs."""
+    return {"status": "ok"}
+
+
+@get("/readyz", tags=["health"], summary="Is the store available?")
+async def readyz(request: Request[Any, Any, Any]) -> Response[Any]:
+    """Return 200 if the store answers, and 503 if not."""
+    status = await request.app.state.memory.astatus()
+    ready = status.primary_healthy or bool(status.secondary_healthy)
+    # Why it is down may name hosts: that is in `/api/status`, for operators only.
+    return Response({"status": "ok" if ready else "unavailable"}, status_code=200 if ready else 503)
+
+
+def app(
+    checkpointer: clew.BaseCheckpointer,
+    *,
+    authenticators: Sequence[Authenticator] = (),
+    hosts: Sequence[str] | None = LOCAL_HOSTS,
+    origins: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> Gate:
+    """Return an ASGI application that serves `checkpointer`. Mount it into another one, or run it with uvicorn.
+
+    Callers need a token that one of `authenticators` recognises. Without any, everybody who reaches the
+    server may do everything, so it answers to `localhost` only. `hosts` are the names in Host headers that
+    it answers to (`None`: any, for servers behind a proxy that checks them). `origins` are web pages that
+    may call it from a browser.
+    """
+    if not authenticators and hosts is not LOCAL_HOSTS and not set(hosts or ("*",)) <= set(LOCAL_HOSTS):
+        raise clew.ConfigError(
+            "a server without tokens answers to localhost only; make one with `clew token create NAME`, or pass authenticators"
+        )
+
+    async def guard(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+        connection.scope["clew_caller"] = authenticate(connection, authenticators)  # type: ignore[typeddict-unknown-key]
+
+    open_turns = Turns(checkpointer, new_id)
+    api = Router(
+        "/api",
+        route_handlers=[handler for group in _GROUPS for handler in group.HANDLERS],
+        guards=[guard],
+        security=[{"token": []}],
+    )
+    inner = Litestar(
+        [api, healthz, readyz],
+        state=State({"memory": checkpointer, "turns": open_turns}),
+        on_shutdown=[open_turns.close],
+        openapi_config=OpenAPIConfig(
+            title="Clew",
+            version=clew.__version__,
+            description="Durable session memory for AI agents.",
+            path="/openapi",
+            render_plugins=[JsonRenderPlugin()],
+            components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
+        ),
+        exception_handlers={
+            clew.ClewError: on_clew_error,
+            HTTPException: on_http_error,
+            Exception: on_any_error,
+        },
+        on_app_init=[_without_logging],
+        request_max_body_size=None,  # The gate bounds it.
+    )
+    return Gate(inner, hosts=hosts, origins=origins, limits=limits)
+
+
+def authenticate(connection: ASGIConnection[Any, Any, Any, Any], authenticators: Sequence[Authenticator]) -> Caller:
+    """Return the caller. Raises Problem 401 if nobody recognises its token."""
+    if not authenticators:
+        return OPEN
+    kind, _, secret = connection.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret.strip():
+        raise Problem(401, "Unauthorized", "send a token: Authorization: Bearer clew_…", _CHALLENGE)
+    for authenticator in authenticators:
+        if (caller := authenticator.caller(secret.strip())) is not None:
+            return caller
+    raise Problem(401, "Unauthorized", "the token is unknown, expired or revoked", _CHALLENGE)
+
+
+def _without_logging(config: AppConfig) -> AppConfig:
+    """Leave logging to the process. Litestar would configure it anew."""
+    config.logging_config = None
+    return config

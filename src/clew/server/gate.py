@@ -1,0 +1,195 @@
+"""The gate: an ASGI middleware that every request passes before the application sees it.
+
+It checks the Host and Origin headers (against DNS rebinding and cross-site requests), bounds the body
+and the request rate, cuts off slow clients, and adds security headers to every response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from clew.bounded import BoundedMap
+from clew.server.problems import MEDIA_TYPE, Problem, document
+
+_log = logging.getLogger("clew.server")
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
+_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of a request: `rate` requests a second for each client, in bursts of `burst`."""
+
+    body_bytes: int = 16 << 20
+    body_seconds: float = 30.0
+    rate: float = 200.0
+    burst: int = 400
+
+
+class Gate:
+    """An ASGI application around another one."""
+
+    def __init__(
+        self,
+        inner: Any,
+        *,
+        hosts: Sequence[str] | None,
+        origins: Sequence[str] = (),
+        limits: Limits | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origins)
+        self._limits = limits or Limits()
+        self._monotonic = monotonic
+        self._buckets: BoundedMap[str, tuple[float, float]] = BoundedMap(max_entries=10_000)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        began = False
+        origin = _header(scope, b"origin")
+        allowed = origin if origin in self._origins else None
+
+        async def guarded_send(message: Any) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                headers = list(message.get("headers", ()))
+                present = {name.lower() for name, _ in headers}
+                headers += [each for each in _HEADERS if each[0] not in present]
+                if allowed:
+                    headers += _cors(allowed)
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            self._check(scope, origin)
+            if scope["method"] == "OPTIONS" and allowed and _header(scope, b"access-control-request-method"):
+                await _answer(guarded_send, 204, b"", b"text/plain")
+                return
+            scope = {**scope, "path": _raw_path(scope)}
+            await self._inner(scope, self._bounded(scope, receive), guarded_send)
+        except Problem as refusal:
+            if not began:
+                body = json.dumps(document(refusal.status_code, refusal.name, refusal.detail)).encode()
+                await _answer(guarded_send, refusal.status_code, body, MEDIA_TYPE.encode())
+
+    def _check(self, scope: Any, origin: str | None) -> None:
+        host = _host(_header(scope, b"host") or "")
+        if self._hosts is not None and host not in self._hosts:
+            raise Problem(
+                421,
+                "UnknownHost",
+                f"this server does not answer to the host {host!r}; allow it with --allow-host {host}",
+            )
+        if origin is not None and origin not in self._origins and not _same_origin(scope, origin):
+            raise Problem(
+                403, "ForeignOrigin", f"requests from {origin} are not allowed; allow it with --allow-origin {origin}"
+            )
+        site = _header(scope, b"sec-fetch-site")
+        if origin is None and site == "cross-site" and scope["method"] not in ("GET", "HEAD"):
+            raise Problem(403, "ForeignOrigin", "cross-site requests are not allowed")
+        self._take_turn((scope.get("client") or ("",))[0])
+
+    def _take_turn(self, client: str) -> None:
+        now = self._monotonic()
+        tokens, at = self._buckets.get(client) or (float(self._limits.burst), now)
+        tokens = min(float(self._limits.burst), tokens + max(0.0, now - at) * self._limits.rate)
+        if tokens < 1:
+            raise Problem(429, "TooManyRequests", f"more than {self._limits.rate:g} requests a second; slow down")
+        self._buckets.put(client, (tokens - 1, now))
+
+    def _bounded(self, scope: Any, receive: Any) -> Any:
+        declared = _header(scope, b"content-length") or ""
+        most = self._limits.body_bytes
+        too_large = Problem(413, "BodyTooLarge", f"the body has more than {most:,} bytes, the limit of this server")
+        if declared.isdigit() and int(declared[:20]) > most:
+            raise too_large
+        total = 0
+        whole = False
+        deadline = self._monotonic() + self._limits.body_seconds
+
+        async def bounded_receive() -> Any:
+            nonlocal total, whole
+            if whole:
+                # Only a disconnect can follow, and waiting for one has no limit.
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(0.001, deadline - self._monotonic()))
+            except TimeoutError:
+                raise Problem(
+                    408, "BodyTooSlow", f"the body took more than {self._limits.body_seconds:g} seconds"
+                ) from None
+            if message["type"] == "http.request":
+                total += len(message.get("body", b""))
+                whole = not message.get("more_body", False)
+                if total > most:
+                    raise too_large
+            return message
+
+        return bounded_receive
+
+
+def _raw_path(scope: Any) -> str:
+    """The path with its percent-encoding, so that an id in it may contain a slash."""
+    raw = scope.get("raw_path")
+    return raw.decode("ascii", "replace").partition("?")[0] if raw else str(scope["path"])
+
+
+def _header(scope: Any, name: bytes) -> str | None:
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value.decode("latin-1"))
+    return None
+
+
+def _host(header: str) -> str:
+    """The host without its port."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _same_origin(scope: Any, origin: str) -> bool:
+    return urlsplit(origin).netloc.lower() == (_header(scope, b"host") or "").strip().lower() != ""
+
+
+def _cors(origin: str) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+        (
+            b"access-control-allow-headers",
+            b"authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id",
+        ),
+        (b"access-control-expose-headers", b"etag, location"),
+        (b"access-control-max-age", b"600"),
+        (b"vary", b"origin"),
+    ]
+
+
+async def _answer(send: Any, status: int, body: bytes, kind: bytes) -> None:
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

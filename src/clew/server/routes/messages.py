@@ -1,0 +1,82 @@
+"""Messages: list, append, read, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+from litestar import Request, Response, delete, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from clew.server.bodies import NewMessages
+from clew.server.calls import IdempotencyKey, Name, PageLimit, UserId, answer, call_of, derived_id, found, with_ids
+from clew.server.interchange import from_json
+from clew.server.routes.threads import Offset, Search
+
+As = Annotated[
+    Literal["openai", "openai-responses", "anthropic", "gemini"] | None,
+    QueryParameter(name="as", description="Render the page in a provider's format."),
+]
+
+
+@get("/threads/{thread_id:str}/messages", summary="List messages", tags=["messages"])
+async def list_messages(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    user_id: UserId = None,
+    search: Search = None,
+    offset: Offset = 0,
+    limit: PageLimit = 50,
+    dialect: As = None,
+) -> Response[Any]:
+    """List messages in order. `next` is the offset of the next page."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id)
+    if dialect is not None:
+        rendered = await call.memory.alist_messages(config, search, offset, limit, as_=dialect)
+        return answer({"messages": list(rendered), "system": rendered.system, "left_out": list(rendered.left_out)})
+    listed = await call.memory.alist_messages(config, search, offset, limit + 1)
+    more = len(listed) > limit
+    return answer({"messages": [each.to_dict() for each in listed[:limit]], "next": offset + limit if more else None})
+
+
+@post("/threads/{thread_id:str}/messages", summary="Append messages", tags=["messages"])
+async def post_messages(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    data: JSONBody[NewMessages],
+    user_id: UserId = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Any]:
+    """Append messages, all or none. A message with an id that exists replaces that message in its place."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, write=True)
+    base = derived_id(call, idempotency_key, "messages", config["thread_id"])
+    messages = with_ids([from_json(message) for message in data.messages], base)
+    await call.memory.aput_messages(config, messages, from_json(data.metadata))
+    return answer({"appended": len(messages)}, status=201)
+
+
+@get("/threads/{thread_id:str}/messages/{message_id:str}", summary="Get a message", tags=["messages"])
+async def get_message(
+    request: Request[Any, Any, Any], thread_id: Name, message_id: Name, user_id: UserId = None
+) -> Response[Any]:
+    """Return one message."""
+    call = call_of(request)
+    message = await call.memory.aget_message(call.config(thread_id, user_id), unquote(message_id))
+    return answer(found(message, "the message").to_dict())
+
+
+@delete(
+    "/threads/{thread_id:str}/messages/{message_id:str}", summary="Delete a message", tags=["messages"], status_code=204
+)
+async def delete_message(
+    request: Request[Any, Any, Any], thread_id: Name, message_id: Name, user_id: UserId = None
+) -> None:
+    """Remove one message."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, write=True)
+    found(await call.memory.adelete_message(config, unquote(message_id)) or None, "the message")
+
+
+HANDLERS = [list_messages, post_messages, get_message, delete_message]

@@ -1,0 +1,80 @@
+"""Operations on the whole store: statistics, status, retention, verification, erasure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from litestar import Request, Response, delete, get, post
+from litestar.params import JSONBody, QueryParameter
+
+import clew
+from clew.server.bodies import Policy
+from clew.server.calls import Name, UserId, answer, call_of
+
+OneThread = Annotated[str | None, QueryParameter(name="thread_id", description="Only this thread.")]
+
+
+@get("/stats", summary="Get statistics", tags=["operations"])
+async def get_stats(request: Request[Any, Any, Any], user_id: UserId = None) -> Response[Any]:
+    """Return totals by thread and by day, of one user or of all."""
+    call = call_of(request)
+    user = call.caller.acting_for(user_id)
+    stats = (await call.memory.astats(user)).to_dict()
+    if user is not clew.ANY_USER:
+        # The size of the whole store and of the server's memory tells about other tenants.
+        stats |= {"stored_bytes": 0, "index": None}
+    return answer(stats)
+
+
+@get("/status", summary="Get the status", tags=["operations"])
+async def get_status(request: Request[Any, Any, Any]) -> Response[Any]:
+    """Return the health of the stores and of background work."""
+    call = call_of(request)
+    call.caller.must_be_operator()
+    return answer((await call.memory.astatus()).to_dict())
+
+
+@post("/cleanup", summary="Clean up", tags=["operations"])
+async def cleanup(
+    request: Request[Any, Any, Any], data: JSONBody[Policy], thread_id: OneThread = None
+) -> Response[Any]:
+    """Remove old checkpoints by a retention policy. By default a dry run, which says what would go."""
+    call = call_of(request)
+    call.caller.must_be_operator()
+    if not data.dry_run:
+        call.caller.must_write()
+    policy = clew.RetentionPolicy.from_dict(data.policy)
+    config = None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
+    return answer((await call.memory.acleanup(policy, config=config, dry_run=data.dry_run)).to_dict())
+
+
+@post("/verify", summary="Verify records", tags=["operations"], status_code=200)
+async def verify(request: Request[Any, Any, Any], thread_id: OneThread = None) -> Response[Any]:
+    """Read every record, and list the damaged ones."""
+    call = call_of(request)
+    call.caller.must_be_operator()
+    config = None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
+    return answer((await call.memory.averify(config)).to_dict())
+
+
+@post("/compact", summary="Compact the store", tags=["operations"], status_code=200)
+async def compact(request: Request[Any, Any, Any], thread_id: OneThread = None) -> Response[Any]:
+    """Merge small value rows."""
+    call = call_of(request)
+    call.caller.must_be_operator()
+    call.caller.must_write()
+    config = None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
+    return answer((await call.memory.acompact(config)).to_dict())
+
+
+@delete("/users/{erased:str}", summary="Erase a user", tags=["operations"], status_code=200)
+async def erase_user(request: Request[Any, Any, Any], erased: Name) -> Response[Any]:
+    """Delete all threads of a user. A token for one user may erase that user only."""
+    call = call_of(request)
+    call.caller.must_write()
+    user = call.caller.acting_for(unquote(erased))
+    return answer({"threads": await call.memory.aerase_user(user)})
+
+
+HANDLERS = [get_stats, get_status, cleanup, verify, compact, erase_user]

@@ -1,0 +1,259 @@
+"""States and checkpoints: read, save, change, compare, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from litestar import Request, Response, delete, get, patch, post
+from litestar.params import HeaderParameter, JSONBody, QueryParameter
+
+import clew
+from clew.server.bodies import Attachments, NewCheckpoint, StateChange
+from clew.server.calls import (
+    Call,
+    CheckpointId,
+    IdempotencyKey,
+    IfMatch,
+    Name,
+    Namespace,
+    PageLimit,
+    UserId,
+    answer,
+    call_of,
+    derived_id,
+    etag,
+    found,
+    matched_id,
+    with_ids,
+)
+from clew.server.interchange import from_json
+
+Before = Annotated[str | None, QueryParameter(name="before", description="The last checkpoint id of the page before.")]
+IfNoneMatch = Annotated[
+    str | None, HeaderParameter(name="If-None-Match", description="The ETag of the version that the caller has.")
+]
+
+
+@get("/threads/{thread_id:str}/state", summary="Get a state", tags=["states"])
+async def get_state(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    user_id: UserId = None,
+    checkpoint_id: CheckpointId = None,
+    namespace: Namespace = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response[Any]:
+    """Return the checkpoint at the head, or another one, with its state. The ETag names its version."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace)
+    checkpoint: clew.Checkpoint = found(await call.memory.aget_checkpoint(config), "the checkpoint")
+    tag = etag(checkpoint)
+    if if_none_match is not None and tag in [each.strip() for each in if_none_match.split(",")]:
+        return Response(None, status_code=304, headers={"ETag": tag})
+    return answer(checkpoint.to_dict(), headers={"ETag": tag})
+
+
+@post("/threads/{thread_id:str}/checkpoints", summary="Save a state", tags=["states"])
+async def post_checkpoint(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    data: JSONBody[NewCheckpoint],
+    user_id: UserId = None,
+    namespace: Namespace = None,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Any]:
+    """Save a state, and messages with it, as the new head. With If-Match, a head that has moved is refused."""
+    call = call_of(request)
+    base = matched_id(if_match)
+    config = call.config(thread_id, user_id, checkpoint_id=base, namespace=namespace, write=True)
+    if data.run_id is not None:
+        config["run_id"] = data.run_id
+    new_id = derived_id(call, idempotency_key, "state", config["thread_id"], namespace or "")
+    if (done := await _done_before(call, config, new_id)) is not None:
+        return _saved(done)
+    saved = await call.memory.aput_checkpoint(
+        config,
+        from_json(data.state),
+        messages=_with_ids(data.messages, new_id),
+        node_name=data.node_name,
+        step=data.step,
+        metadata=from_json(data.metadata),
+        on_conflict="branch" if base is None else "reject",
+        new_id=new_id,
+    )
+    return _saved(saved)
+
+
+@patch("/threads/{thread_id:str}/state", summary="Change a state", tags=["states"])
+async def update_state(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    data: JSONBody[StateChange],
+    user_id: UserId = None,
+    namespace: Namespace = None,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response[Any]:
+    """Set, append to or remove fields of the head's state, without sending the rest."""
+    call = call_of(request)
+    base = matched_id(if_match)
+    config = call.config(thread_id, user_id, checkpoint_id=base, namespace=namespace, write=True)
+    new_id = derived_id(call, idempotency_key, "change", config["thread_id"], namespace or "")
+    if (done := await _done_before(call, config, new_id)) is not None:
+        return _saved(done)
+    saved = await call.memory.aupdate_state(
+        config,
+        set=from_json(data.set),
+        append=from_json(data.append),
+        remove=data.remove,
+        messages=_with_ids(data.messages, new_id),
+        node_name=data.node_name,
+        step=data.step,
+        metadata=from_json(data.metadata),
+        on_conflict="branch" if base is None else "reject",
+        new_id=new_id,
+    )
+    return _saved(saved)
+
+
+@delete("/threads/{thread_id:str}/state", summary="Clear a state", tags=["states"], status_code=204)
+async def clear_state(request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None) -> None:
+    """Remove all checkpoints of the thread. Messages and description stay."""
+    call = call_of(request)
+    await call.memory.aclear_state(call.config(thread_id, user_id, write=True))
+
+
+@get("/threads/{thread_id:str}/checkpoints", summary="List checkpoints", tags=["states"])
+async def list_checkpoints(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    user_id: UserId = None,
+    namespace: Namespace = None,
+    before: Before = None,
+    limit: PageLimit = 50,
+) -> Response[Any]:
+    """List checkpoints without their states, newest first. `next` is the `before` of the next page."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, namespace=namespace)
+    listed = await call.memory.alist_checkpoints(config, limit=limit + 1, before=before)
+    more = len(listed) > limit
+    page = listed[:limit]
+    return answer({"checkpoints": [each.to_dict() for each in page], "next": page[-1].checkpoint_id if more else None})
+
+
+@delete(
+    "/threads/{thread_id:str}/checkpoints/{checkpoint_id:str}",
+    summary="Delete a checkpoint",
+    tags=["states"],
+    status_code=204,
+)
+async def delete_checkpoint(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    checkpoint_id: Name,
+    user_id: UserId = None,
+    namespace: Namespace = None,
+) -> None:
+    """Remove one checkpoint."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, checkpoint_id=unquote(checkpoint_id), namespace=namespace, write=True)
+    found(await call.memory.adelete_checkpoint(config) or None, "the checkpoint")
+
+
+@get("/threads/{thread_id:str}/history", summary="Get the history", tags=["states"])
+async def get_history(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    user_id: UserId = None,
+    namespace: Namespace = None,
+    before: Before = None,
+    limit: PageLimit = 10,
+) -> Response[Any]:
+    """Return checkpoints with their states, newest first. `next` is the `before` of the next page."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, namespace=namespace)
+    loaded = await call.memory.aget_history(config, limit + 1, before=before)
+    page = loaded[:limit]
+    following = page[-1].checkpoint_id if len(loaded) > limit else None
+    return answer({"checkpoints": [each.to_dict() for each in page], "next": following})
+
+
+@get("/threads/{thread_id:str}/diff", summary="Compare two states", tags=["states"])
+async def get_diff(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    older: Annotated[str, QueryParameter(name="from", description="The checkpoint to compare with.")],
+    user_id: UserId = None,
+    newer: Annotated[str | None, QueryParameter(name="to", description="The other one; without it, the head.")] = None,
+    other: Annotated[
+        str | None, QueryParameter(name="to_thread", description="The other one's thread, such as a fork.")
+    ] = None,
+    namespace: Namespace = None,
+) -> Response[Any]:
+    """Return the changes that lead from one state to another."""
+    call = call_of(request)
+    before = call.config(thread_id, user_id, checkpoint_id=older, namespace=namespace)
+    after = {**before, "thread_id": other or before["thread_id"], "checkpoint_id": newer}
+    for config in (before, after):
+        found(await call.memory.aexists(config) or None, "the checkpoint")
+    changes = await call.memory.adiff(before, after)
+    return answer({"changes": [{**each.to_dict(), "place": each.place} for each in changes]})
+
+
+@get("/threads/{thread_id:str}/attachments", summary="List attachments", tags=["states"])
+async def list_attachments(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    user_id: UserId = None,
+    checkpoint_id: CheckpointId = None,
+    namespace: Namespace = None,
+) -> Response[Any]:
+    """Return the records that are attached to a checkpoint, by key."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace)
+    return answer({"attachments": await call.memory.alist_attachments(config)})
+
+
+@post("/threads/{thread_id:str}/attachments", summary="Attach records", tags=["states"])
+async def put_attachments(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    data: JSONBody[Attachments],
+    user_id: UserId = None,
+    checkpoint_id: CheckpointId = None,
+    namespace: Namespace = None,
+) -> Response[Any]:
+    """Attach records to a checkpoint. A record with the same key is replaced."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace, write=True)
+    await call.memory.aput_attachments(config, from_json(data.attachments))
+    return answer({"attachments": sorted(data.attachments)}, status=201)
+
+
+async def _done_before(call: Call, config: dict[str, Any], new_id: str | None) -> clew.Checkpoint | None:
+    """Return the checkpoint that an earlier request with the same Idempotency-Key saved."""
+    return None if new_id is None else await call.memory.aget_checkpoint({**config, "checkpoint_id": new_id})
+
+
+def _with_ids(messages: list[dict[str, Any]], new_id: str | None) -> list[dict[str, Any]]:
+    return with_ids([from_json(message) for message in messages], new_id)
+
+
+def _saved(checkpoint: clew.Checkpoint) -> Response[Any]:
+    return answer(checkpoint.metadata.to_dict(), status=201, headers={"ETag": etag(checkpoint)})
+
+
+HANDLERS = [
+    get_state,
+    post_checkpoint,
+    update_state,
+    clear_state,
+    list_checkpoints,
+    delete_checkpoint,
+    get_history,
+    get_diff,
+    list_attachments,
+    put_attachments,
+]

@@ -1,0 +1,82 @@
+"""Threads: list, describe, fork, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Request, Response, delete, get, patch, post
+from litestar.params import JSONBody, QueryParameter
+
+from clew.server.bodies import NewFork
+from clew.server.calls import IdempotencyKey as Key
+from clew.server.calls import Name, PageLimit, UserId, answer, call_of, derived_id, found
+
+Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1 << 31, description="How many results to skip.")]
+Search = Annotated[
+    str | None, QueryParameter(name="search", min_length=1, max_length=1000, description="Text to find, in any case.")
+]
+
+
+@get("/threads", summary="List threads", tags=["threads"])
+async def list_threads(
+    request: Request[Any, Any, Any],
+    user_id: UserId = None,
+    search: Search = None,
+    offset: Offset = 0,
+    limit: PageLimit = 50,
+) -> Response[Any]:
+    """List threads, the most recently active first. `next` is the offset of the next page."""
+    call = call_of(request)
+    threads = await call.memory.alist_threads({"user_id": call.caller.acting_for(user_id)}, search, offset, limit + 1)
+    more = len(threads) > limit
+    return answer({"threads": [each.to_dict() for each in threads[:limit]], "next": offset + limit if more else None})
+
+
+@get("/threads/{thread_id:str}", summary="Get a thread", tags=["threads"])
+async def get_thread(request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None) -> Response[Any]:
+    """Return the thread's description, head and counts."""
+    call = call_of(request)
+    thread = await call.memory.aget_thread(call.config(thread_id, user_id))
+    return answer(found(thread, "the thread").to_dict())
+
+
+@patch("/threads/{thread_id:str}", summary="Describe a thread", tags=["threads"])
+async def describe_thread(
+    request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[dict[str, Any]], user_id: UserId = None
+) -> Response[Any]:
+    """Change the thread's name, tags or metadata. Creates the thread if it does not exist."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, write=True)
+    await call.memory.aput_thread(config, data)
+    return answer(found(await call.memory.aget_thread(config), "the thread").to_dict())
+
+
+@delete("/threads/{thread_id:str}", summary="Delete a thread", tags=["threads"], status_code=204)
+async def delete_thread(request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None) -> None:
+    """Remove the thread with everything in it. A thread that does not exist is no error."""
+    call = call_of(request)
+    await call.memory.adelete_thread(call.config(thread_id, user_id, write=True))
+
+
+@post("/threads/{thread_id:str}/fork", summary="Fork a thread", tags=["threads"])
+async def fork_thread(
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    data: JSONBody[NewFork],
+    user_id: UserId = None,
+    idempotency_key: Key = None,
+) -> Response[Any]:
+    """Begin a new thread from a checkpoint. Values are shared, not copied, where the store can."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, checkpoint_id=data.checkpoint_id, namespace=data.namespace, write=True)
+    new = data.thread_id or derived_id(call, idempotency_key, "fork", config["thread_id"])
+    if new is not None and idempotency_key is not None:
+        existing = await call.memory.aget_thread({**config, "thread_id": new, "checkpoint_id": None})
+        if existing is not None and (existing.forked_from or {}).get("thread_id") == config["thread_id"]:
+            return answer(existing.to_dict(), status=201)
+    forked = await call.memory.afork(config, new)
+    thread = await call.memory.aget_thread({**config, "thread_id": forked["thread_id"], "checkpoint_id": None})
+    return answer(found(thread, "the fork").to_dict(), status=201)
+
+
+HANDLERS = [list_threads, get_thread, describe_thread, delete_thread, fork_thread]

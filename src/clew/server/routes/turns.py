@@ -1,0 +1,66 @@
+"""Turns: hold a thread, work on its state, and save it, from another process."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Request, Response, delete, post
+from litestar.params import JSONBody
+from msgspec import Meta, Struct
+
+import clew
+from clew.server.bodies import NewCheckpoint
+from clew.server.calls import Name, UserId, answer, call_of, etag
+from clew.server.interchange import from_json
+from clew.server.turns import Turns
+
+Seconds = Annotated[float, Meta(ge=0, le=300)]
+
+
+class NewTurn(Struct, forbid_unknown_fields=True):
+    """A turn to begin: how long to wait for others, and how long it stays open without a request."""
+
+    begin: Any = None
+    wait: Seconds = 30.0
+    ttl: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+
+
+@post("/threads/{thread_id:str}/turns", summary="Begin a turn", tags=["turns"])
+async def begin_turn(
+    request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[NewTurn], user_id: UserId = None
+) -> Response[Any]:
+    """Hold the thread, and return its state. Other turns wait until this one ends. 423: another one holds it."""
+    call = call_of(request)
+    config = call.config(thread_id, user_id, write=True)
+    begin = from_json(data.begin)
+    turn_id, turn = await _turns(request).begin(call.caller, config, begin=begin, wait=data.wait, ttl=data.ttl)
+    return answer({"turn_id": turn_id, "state": turn.state, "ttl": data.ttl}, status=201)
+
+
+@post("/turns/{turn_id:str}/checkpoints", summary="Save in a turn", tags=["turns"])
+async def save_turn(request: Request[Any, Any, Any], turn_id: Name, data: JSONBody[NewCheckpoint]) -> Response[Any]:
+    """Save a state and messages. The turn stays open, and its time begins again."""
+    state, messages, metadata = from_json(data.state), from_json(data.messages), from_json(data.metadata)
+
+    async def save(turn: clew.Turn) -> clew.Checkpoint:
+        for message in messages:
+            turn.say(message)
+        turn.state = state
+        return await turn.acheckpoint(node_name=data.node_name, step=data.step, metadata=metadata)
+
+    saved: clew.Checkpoint = await _turns(request).do(call_of(request).caller, turn_id, save)
+    return answer(saved.metadata.to_dict(), status=201, headers={"ETag": etag(saved)})
+
+
+@delete("/turns/{turn_id:str}", summary="End a turn", tags=["turns"], status_code=204)
+async def end_turn(request: Request[Any, Any, Any], turn_id: Name) -> None:
+    """End the turn. What was not saved is dropped."""
+    await _turns(request).end(call_of(request).caller, turn_id)
+
+
+def _turns(request: Request[Any, Any, Any]) -> Turns:
+    turns: Turns = request.app.state.turns
+    return turns
+
+
+HANDLERS = [begin_turn, save_turn, end_turn]

@@ -1,0 +1,238 @@
+"""Callers get what their token allows, and nothing of other tenants."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+import clew
+from clew.server import Jwt, TokenFile, app
+from tests.server.support import KNOWN, client
+
+SECRET = "s" * 32
+
+
+def claims(**more: Any) -> dict[str, Any]:
+    return {"sub": "ana", "exp": datetime.now(UTC) + timedelta(minutes=5), **more}
+
+
+async def routes() -> dict[str, Any]:
+    """Return the paths of the OpenAPI document."""
+    async with client(clew.connect("memory://")) as http:
+        document = (await http.get("/openapi/openapi.json")).json()
+        assert document["openapi"].startswith("3.1")
+        return dict(document["paths"])
+
+
+ARGUMENTS: dict[str, Any] = {
+    "thread_id": "of-ana",
+    "message_id": "m1",
+    "checkpoint_id": "c1",
+    "erased": "ana",
+    "turn_id": "turn-of-ana",
+}
+"""Values of path parameters. A new one needs its value here."""
+BODIES: dict[str, Any] = {
+    "PATCH /api/threads/{thread_id}": {"thread_name": "mine now"},
+    "POST /api/threads/{thread_id}/fork": {"thread_id": "stolen"},
+    "POST /api/threads/{thread_id}/checkpoints": {"state": "overwritten"},
+    "PATCH /api/threads/{thread_id}/state": {"set": {"secret": "overwritten"}},
+    "POST /api/threads/{thread_id}/attachments": {"attachments": {"k": "overwritten"}},
+    "POST /api/threads/{thread_id}/messages": {"messages": [{"role": "user", "content": "overwritten"}]},
+    "POST /api/threads/{thread_id}/turns": {"wait": 0},
+    "POST /api/turns/{turn_id}/checkpoints": {"state": "overwritten"},
+    "POST /api/cleanup": {"policy": {"max_history": 1}, "dry_run": False},
+    "POST /api/verify": None,
+    "POST /api/compact": None,
+}
+"""Bodies of requests that would change something. A new route needs its body here."""
+
+
+def test_no_route_lets_one_user_reach_what_another_owns():
+    async def main() -> None:
+        memory = clew.connect("memory://")
+        owned = {"thread_id": "of-ana", "user_id": "ana"}
+        await memory.aput_checkpoint(owned, {"secret": "s3cret"}, new_id="c1")
+        await memory.aput_messages(owned, [clew.Message(message_id="m1", role="user", content="s3cret")])
+        await memory.aput_attachments({**owned, "checkpoint_id": "c1"}, {"k": "s3cret"})
+        await memory.aput_thread(owned, {"thread_name": "s3cret"})
+        before = await memory.aget_history(owned), await memory.alist_messages(owned), await memory.aget_thread(owned)
+        tried = 0
+        async with client(memory, token="bob") as http:
+            for path, methods in (await routes()).items():
+                for method in methods:
+                    name = f"{method.upper()} {path}"
+                    if method in ("post", "patch", "put"):
+                        assert name in BODIES, f"{name} is new: add the body of a request that would change something"
+                    address = path.format(**ARGUMENTS)
+                    for asked in ({}, {"user_id": "ana"}, {"user_id": "bob"}):
+                        params = {**asked, "checkpoint_id": "c1", "from": "c1"}
+                        response = await http.request(method, address, params=params, json=BODIES.get(name))
+                        assert response.status_code < 500, f"{name}: {response.text}"
+                        assert "s3cret" not in response.text, f"{name} {asked}"
+                        tried += 1
+        assert tried > 60
+        after = await memory.aget_history(owned), await memory.alist_messages(owned), await memory.aget_thread(owned)
+        assert after == before
+
+    asyncio.run(main())
+
+
+def test_a_reader_changes_nothing():
+    async def main() -> None:
+        memory = clew.connect("memory://")
+        owned = {"thread_id": "of-ana", "user_id": "ana"}
+        await memory.aput_checkpoint(owned, {"secret": 1}, new_id="c1")
+        before = await memory.aget_thread(owned)
+        async with client(memory, token="reader") as http:
+            assert (await http.get("/api/threads/of-ana/state")).status_code == 200
+            for path, methods in (await routes()).items():
+                for method in methods:
+                    name = f"{method.upper()} {path}"
+                    if method == "get" or "turn_id" in path:
+                        continue
+                    response = await http.request(method, path.format(**ARGUMENTS), json=BODIES.get(name))
+                    assert response.status_code == 403, f"{name}: {response.status_code} {response.text}"
+        assert await memory.aget_thread(owned) == before
+
+    asyncio.run(main())
+
+
+def test_a_turn_answers_only_to_the_caller_who_began_it():
+    async def main() -> None:
+        memory = clew.connect("memory://")
+        served = app(memory, authenticators=[KNOWN])
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=served), base_url="http://localhost") as http:
+            ana, bob = ({"Authorization": f"Bearer {name}"} for name in ("ana", "bob"))
+            begun = await http.post("/api/threads/t/turns", json={"begin": 1}, headers=ana)
+            path = f"/api/turns/{begun.json()['turn_id']}"
+            assert (await http.post(f"{path}/checkpoints", json={"state": 2}, headers=bob)).status_code == 404
+            assert (await http.delete(path, headers=bob)).status_code == 404
+            assert (await http.delete(path, headers=ana)).status_code == 204
+
+    asyncio.run(main())
+
+
+def test_a_token_for_all_users_may_name_one():
+    async def main() -> None:
+        memory = clew.connect("memory://")
+        async with client(memory, token="operator") as http:
+            await http.post("/api/threads/t/checkpoints", json={"state": 1}, params={"user_id": "ana"})
+            assert await memory.aget_state({"thread_id": "t", "user_id": "ana"}) == 1
+            assert (await http.get("/api/threads/t")).json()["user_id"] == "ana"
+            assert (await http.get("/api/threads/t", params={"user_id": "bob"})).status_code == 404
+
+    asyncio.run(main())
+
+
+def test_a_token_file_holds_hashes_and_notices_changes(tmp_path):
+    path = tmp_path / "tokens.json"
+    file = TokenFile(path)
+    assert not file
+    made = file.create("ci", user="ana", scope="read")
+    assert made not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    caller = TokenFile(path).caller(made)
+    assert caller is not None
+    assert (caller.name, caller.user, caller.scope) == ("ci", "ana", "read")
+    assert file.caller(made) == caller
+    assert file.caller("clew_other") is None
+    with pytest.raises(clew.ConfigError, match="already"):
+        file.create("ci", user=None, scope="read")
+    assert TokenFile(path).revoke("ci")
+    assert file.caller(made) is None
+    assert not file.revoke("ci")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"tokens": [{"name": "x"}]}', '{"tokens": 5}'])
+def test_a_damaged_token_file_lets_nobody_in_and_is_named(tmp_path, content):
+    path = tmp_path / "tokens.json"
+    path.write_text(content)
+    with pytest.raises(clew.ConfigError, match=r"tokens\.json"):
+        TokenFile(path).caller("clew_x")
+
+
+def test_a_jwt_names_its_user_and_its_scope():
+    known = Jwt(secret=SECRET, audience="clew", issuer="https://login.example")
+    good = claims(aud="clew", iss="https://login.example", scope="openid clew:write")
+    caller = known.caller(jwt.encode(good, SECRET, "HS256"))
+    assert caller is not None
+    assert (caller.user, caller.scope) == ("ana", "write")
+    reader = known.caller(jwt.encode({**good, "scope": "openid"}, SECRET, "HS256"))
+    assert reader is not None
+    assert reader.scope == "read"
+    for wrong in (
+        jwt.encode({**good, "aud": "other"}, SECRET, "HS256"),
+        jwt.encode({**good, "iss": "other"}, SECRET, "HS256"),
+        jwt.encode({**good, "exp": datetime.now(UTC) - timedelta(hours=1)}, SECRET, "HS256"),
+        jwt.encode({key: value for key, value in good.items() if key != "exp"}, SECRET, "HS256"),
+        jwt.encode({**good, "sub": ""}, SECRET, "HS256"),
+        jwt.encode(good, "t" * 32, "HS256"),
+        jwt.encode(good, SECRET * 2, "HS512"),
+        jwt.encode(good, "", "none"),
+        "not.a.jwt",
+    ):
+        assert known.caller(wrong) is None
+
+
+def test_a_jwt_is_checked_with_the_keys_of_a_jwks_file():
+    one, other = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
+    document = {
+        "keys": [
+            {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(one.public_key())), "kid": "r", "alg": "RS256"},
+            {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(other.public_key())), "kid": "e", "alg": "ES256"},
+        ]
+    }
+    known = Jwt(jwks=document)
+    assert known.caller(jwt.encode(claims(), one, "RS256", headers={"kid": "r"})) is not None
+    assert known.caller(jwt.encode(claims(), other, "ES256", headers={"kid": "e"})) is not None
+    assert known.caller(jwt.encode(claims(), other, "ES256", headers={"kid": "r"})) is None
+    assert known.caller(jwt.encode(claims(), SECRET, "HS256", headers={"kid": "r"})) is None
+
+
+def test_weak_or_missing_keys_of_jwts_are_refused():
+    with pytest.raises(clew.ConfigError, match="32 bytes"):
+        Jwt(secret="short")
+    with pytest.raises(clew.ConfigError, match="either"):
+        Jwt()
+
+
+def test_a_server_without_tokens_answers_to_this_machine_only():
+    with pytest.raises(clew.ConfigError, match="localhost only"):
+        app(clew.connect("memory://"), hosts=["example.com"])
+    with pytest.raises(clew.ConfigError, match="localhost only"):
+        app(clew.connect("memory://"), hosts=None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost.evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"host": "localhost:8700", "origin": "http://localhost:8700"}, 201),
+        ({"origin": "https://app.example"}, 201),
+        ({}, 201),
+    ],
+    ids=str,
+)
+def test_pages_of_other_sites_cannot_use_the_server(headers, status):
+    async def main() -> None:
+        async with client(clew.connect("memory://"), origins=["https://app.example"]) as http:
+            response = await http.post("/api/threads/t/checkpoints", json={"state": 1}, headers=headers)
+            assert response.status_code == status, response.text
+            allowed = response.headers.get("access-control-allow-origin")
+            assert allowed == ("https://app.example" if headers.get("origin") == "https://app.example" else None)
+            assert "default-src 'none'" in response.headers["content-security-policy"]
+
+    asyncio.run(main())
