@@ -15,6 +15,7 @@
     ├── BlockingCallError      a sync method would block the running event loop
     └── StorageError           the storage failed
         └── TransientStorageError  the storage failed, and retrying may succeed
+            └── StoreUnreachableError  nobody answers there (also a ConnectionError)
 
 Errors have their facts as attributes (`error.thread_id`), and their messages say what to do. Driver
 exceptions never leave a storage: they are the `__cause__` of one of these.
@@ -122,3 +123,7 @@ class StorageError(ClewError):
 
 class TransientStorageError(StorageError):
     """The storage failed temporarily. Commits are idempotent, so retrying is safe."""
+
+
+class StoreUnreachableError(TransientStorageError, ConnectionError):
+    """The store does not answer, or the connection to it was lost."""

@@ -66,6 +66,7 @@ PUBLIC = [
     "Stats",
     "Status",
     "StorageError",
+    "StoreUnreachableError",
     "ThreadDeletedError",
     "ThreadInfo",
     "ThreadPart",

@@ -23,13 +23,16 @@ BAD_CONFIGS: list[Any] = [
     {},
     {"thread_id": None},
     {"thread_id": ""},
-    {"thread_id": 5},
+    {"thread_id": 5.0},
+    {"thread_id": True},
+    {"thread_id": 1 << 200},
     {"thread_id": ["t"]},
     {"thread_id": b"t"},
     {"thread_id": "\ud800"},
     {"user_id": "alice"},
     [],
-    5,
+    5.0,
+    True,
     {"thread_id": "t", "user_id": ""},
     {"thread_id": "t", "user_id": True},
     {"thread_id": "t", "user_id": 1.5},
@@ -80,8 +83,8 @@ def test_a_config_that_names_no_thread_or_holds_a_wrong_type_is_refused(name):
 def test_the_error_says_what_the_config_had_instead(checkpointer):
     with pytest.raises(clew.ConfigError, match=r"'thread_id'.*'thread', 'user_id'"):
         checkpointer.get_state({"thread": "t", "user_id": "u"})
-    with pytest.raises(clew.ConfigError, match=r"config\['thread_id'\] must be text, not int: 5"):
-        checkpointer.get_state({"thread_id": 5})
+    with pytest.raises(clew.ConfigError, match=r"config\['thread_id'\] must be text, not float: 5.0"):
+        checkpointer.get_state({"thread_id": 5.0})
     with pytest.raises(ValueError, match="empty"):
         checkpointer.get_state("")
 
@@ -174,7 +177,7 @@ BAD_CALLS: list[Any] = [
     lambda c: c.update_state("t", append={"m": {"role": "user"}}),
     lambda c: c.update_state("t", append={"m": 5}),
     lambda c: c.update_state("t", remove=[5]),
-    lambda c: c.fork("t", 5),
+    lambda c: c.fork("t", 5.0),
     lambda c: c.fork("t", "\ud800"),
     lambda c: c.lease("t", ttl=0),
     lambda c: c.lease("t", ttl="soon"),

@@ -256,7 +256,9 @@ def test_failover_and_resync_work_from_async_code(stores):
             assert (await memory.astatus()).failed_over
             primary.down = False
             await asyncio.to_thread(wait_until, lambda: not primary.inner._journal and not secondary.inner._journal)
-            await asyncio.to_thread(wait_until, lambda: not made._replicated._coordinator.state.failed_over_at)
+            replicated = made._replicated
+            assert replicated is not None
+            await asyncio.to_thread(wait_until, lambda: not replicated._coordinator.state.failed_over_at)
             assert [(await memory.aget_state(f"t{number}"))["n"] for number in range(20)] == [*range(0, -20, -1)]
             assert (await memory.aresync()).repaired == ()
 

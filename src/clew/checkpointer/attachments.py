@@ -15,7 +15,7 @@ from clew.checkpointer.records import BAD_RECORD, attached
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
 from clew.errors import ConfigError
-from clew.model.config import Config, checked_text, read_config
+from clew.model.config import Config, checked_text
 from clew.model.queries import AttachmentQuery, ThreadQuery
 from clew.model.records import AttachmentRecord
 
@@ -40,7 +40,7 @@ class AttachmentMethods:
         not see as activity.
         """
         engine = self._engine
-        address = read_config(config)
+        address = engine.address(config)
         if address.checkpoint_id is None:
             raise ConfigError("aput_attachments needs a 'checkpoint_id' in the config: the checkpoint to attach to")
         if not isinstance(attachments, Mapping):
@@ -68,7 +68,7 @@ class AttachmentMethods:
         A damaged attachment is left out and logged; `averify` lists it.
         """
         engine = self._engine
-        address = read_config(config)
+        address = engine.address(config)
         checkpoint_id = address.checkpoint_id
         if checkpoint_id is None:
             heads = (await self._loader.page(address)).checkpoints

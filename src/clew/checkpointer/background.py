@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from clew.answers import Answer
+from clew.checkpointer.released import released
 from clew.checkpointer.runner import LoopRunner
 from clew.errors import ClewError, PermissionDeniedError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
@@ -106,7 +107,7 @@ class Background:
         """
         while True:
             if self._closed:
-                raise StorageError("the checkpointer was released; make a new one")
+                raise released()
             await self.raise_for(thread_id, user)
             with self._lock:
                 self._withdraw_interrupted()

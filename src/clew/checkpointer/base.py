@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any, Literal, Self, TypeVar
 
@@ -10,7 +11,7 @@ from clew.checkpointer.arguments import checked_policy
 from clew.checkpointer.attachments import AttachmentMethods
 from clew.checkpointer.autocleanup import AutoCleanup
 from clew.checkpointer.background import Background, SettledStorage
-from clew.checkpointer.blocking import blocking
+from clew.checkpointer.blocking import blocking, show_public_names
 from clew.checkpointer.cache import SharedStateCache, StateCache, VolatileCache
 from clew.checkpointer.cleanup import CleanupMethods
 from clew.checkpointer.copies import CopyMethods
@@ -19,6 +20,7 @@ from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.loader import Loader
 from clew.checkpointer.messages import MessageMethods
 from clew.checkpointer.operations import OperationMethods
+from clew.checkpointer.released import ReleasedStorage
 from clew.checkpointer.reseal import ResealMethods
 from clew.checkpointer.runner import InlineRunner, LoopRunner, Runner
 from clew.checkpointer.saver import Saver
@@ -27,11 +29,13 @@ from clew.checkpointer.state import StateMethods
 from clew.checkpointer.sweeper import Sweeper
 from clew.checkpointer.threads import ThreadMethods
 from clew.checkpointer.turns import TurnMethods
+from clew.checkpointer.users import Users
 from clew.checkpointer.verification import VerifyMethods
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
 from clew.errors import ClewError, ConfigError, shown
+from clew.model.config import ANY_USER, Address
 from clew.model.retention import RetentionPolicy
 from clew.model.status import Status
 from clew.storage.encrypted import ungated
@@ -41,6 +45,7 @@ from clew.storage.wrapper import StorageWrapper, shared_states
 from clew.validation import checked_number
 
 R = TypeVar("R")
+_log = logging.getLogger("clew")
 Durability = Literal["sync", "background"]
 
 MAX_CACHED_THREADS, CACHE_TTL = 1000, 86400
@@ -69,8 +74,9 @@ class BaseCheckpointer(
     method `aX` has a sync twin `X` with the same parameters. Options: `state_type` (a class that
     states are loaded as), `max_state_bytes`, `max_index_bytes` (memory of the writer's index),
     `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `retry_for` (seconds to retry
-    after transient errors), `retention` and `cleanup_interval` (automatic cleanup), `durability`
-    ("sync" or "background", with `max_background` and `max_background_bytes` as bounds), `clock`.
+    after transient errors), `require_user` (every call must name a user), `retention` and
+    `cleanup_interval` (automatic cleanup), `durability` ("sync" or "background", with `max_background`
+    and `max_background_bytes` as bounds), `clock`.
     """
 
     def __init__(
@@ -83,6 +89,7 @@ class BaseCheckpointer(
         max_cached_threads: int = MAX_CACHED_THREADS,
         cache_ttl: float = CACHE_TTL,
         retry_for: float = 15.0,
+        require_user: bool = False,
         retention: RetentionPolicy | None = None,
         cleanup_interval: float | None = None,
         durability: Durability = "sync",
@@ -120,6 +127,7 @@ class BaseCheckpointer(
             StateCodec(registry, max_state_bytes=max_state_bytes),
             runner=self._runner,
             cache=cache,
+            users=Users(required=require_user),
             max_index_bytes=max_index_bytes,
             retry_for=retry_for,
             clock=clock,
@@ -138,11 +146,33 @@ class BaseCheckpointer(
     def _new_background(self, **options: Any) -> Background:
         return Background(self._runner if isinstance(self._runner, LoopRunner) else LoopRunner(), **options)
 
+    def _limit_history(self, limit: int) -> None:
+        """Have every save remove the thread's checkpoints but the newest `limit`."""
+        policy = RetentionPolicy(max_history=checked_number("state_history_limit", limit, "whole number", at_least=1))
+        if self._engine.background is not None:
+            raise ConfigError(
+                'state_history_limit removes checkpoints with each save, so it does not go with durability="background": '
+                "use retention=clew.RetentionPolicy(max_history=…) and cleanup_interval"
+            )
+
+        async def trim(address: Address) -> None:
+            try:
+                await self.acleanup(policy, config={"thread_id": address.thread_id, "user_id": ANY_USER})
+            except ClewError as error:
+                # The state is saved, and the next save removes what is too much.
+                _log.warning(
+                    "history not limited: thread %r keeps more checkpoints for now: %s", address.thread_id, error
+                )
+
+        self._saver.after_save = trim
+
     @property
     def storage(self) -> Storage:
         """The storage that keeps everything."""
         storage = self._engine.storage
-        return ungated(storage.inner if isinstance(storage, SettledStorage) else storage)
+        while isinstance(storage, (ReleasedStorage, SettledStorage)):
+            storage = storage.inner
+        return ungated(storage)
 
     @property
     def registry(self) -> Registry:
@@ -162,7 +192,10 @@ class BaseCheckpointer(
         await self._engine.retry(self._engine.storage.setup, "setup")
 
     async def arelease(self) -> None:
-        """Finish pending work and close the storage: no thread, loop or connection is left. Idempotent."""
+        """Finish pending work and close the storage: no thread, loop or connection is left. Idempotent.
+
+        A released checkpointer is not opened again: every later call raises StorageError.
+        """
         if self._auto_cleanup is not None:
             await self._auto_cleanup.astop()
         if not may_block():
@@ -170,13 +203,15 @@ class BaseCheckpointer(
             loop = asyncio.get_running_loop()
             mine = [task for task in list(self._engine.tasks) if task.get_loop() is loop]
             await asyncio.gather(*mine, return_exceptions=True)
+        runner = self._runner
         try:
             await self._engine.storage.close()
         except Exception:
-            await self._runner.aclose()
+            await runner.aclose()
             raise
         # Not after an interrupt: background saves are still under way, and the next release waits for them.
-        await self._runner.aclose()
+        await runner.aclose()
+        self._end()
 
     async def aping(self) -> None:
         """Return if the storage answers. Raises StorageError otherwise."""
@@ -210,12 +245,21 @@ class BaseCheckpointer(
 
     def release(self) -> None:
         """Sync twin of `arelease`. It also ends the thread that ran the other twins."""
+        runner = self._runner
         try:
-            self._runner.run(self.arelease(), "release")
+            runner.run(self.arelease(), "release")
         except Exception:
-            self._runner.close()
+            runner.close()
             raise
-        self._runner.close()
+        runner.close()
+
+    def _end(self) -> None:
+        """Have all later calls say that the checkpointer was released."""
+        engine = self._engine
+        if not isinstance(engine.storage, ReleasedStorage):
+            engine.storage = ReleasedStorage(engine.storage)
+        # A released storage never suspends: no call starts another thread.
+        self._runner = engine.runner = InlineRunner()
 
     setup = blocking(asetup)
     ping = blocking(aping)
@@ -242,3 +286,6 @@ class BaseCheckpointer(
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+show_public_names(BaseCheckpointer)

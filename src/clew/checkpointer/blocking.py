@@ -4,8 +4,9 @@ waits for it."""
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from clew.checkpointer.runner import Runs
 
@@ -21,36 +22,52 @@ class HasRunner(Protocol):
 S = TypeVar("S", bound=HasRunner)
 
 
-class blocking(Generic[S, P, R]):  # noqa: N801  (reads as a decorator)
-    """The sync twin of an async method, with its parameters and its result."""
+if TYPE_CHECKING:
 
-    def __init__(self, method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> None:
-        self._method_name = method.__name__
-        self.__doc__ = f"Sync twin of `{method.__name__}`: {method.__doc__}"
+    class blocking(Generic[S, P, R]):  # noqa: N801  (reads as a decorator)
+        """The sync twin of an async method, with its parameters and its result."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        # `get_messages` may twin `alist_messages`, where one async name is an alias of the other.
-        if not self._method_name.startswith("a"):
-            raise TypeError(f"{name} must twin an a-prefixed method, not {self._method_name}")
-        self._name = name
+        def __init__(
+            self, method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], name: str | None = None
+        ) -> None: ...
+        def __call__(self, obj: S, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __get__(self, obj: None, owner: type[S]) -> blocking[S, P, R]: ...
+        @overload
+        def __get__(self, obj: S, owner: type[S]) -> Callable[P, R]: ...
+        def __get__(self, obj: S | None, owner: type[S]) -> blocking[S, P, R] | Callable[P, R]: ...
 
-    def __call__(self, obj: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the twin on the class, as an override may do: `Base.put(self, …)`."""
-        return self.__get__(obj, type(obj))(*args, **kwargs)
+else:
 
-    @overload
-    def __get__(self, obj: None, owner: type[S]) -> blocking[S, P, R]: ...
-    @overload
-    def __get__(self, obj: S, owner: type[S]) -> Callable[P, R]: ...
-    def __get__(self, obj: S | None, owner: type[S]) -> blocking[S, P, R] | Callable[P, R]:
-        if obj is None:
-            return self
-        # Looked up by name, so that a subclass that overrides the async method changes the twin too.
-        method: Callable[P, Coroutine[Any, Any, R]] = getattr(obj, self._method_name)
+    def blocking(method, name=None):
+        """Return the sync twin of an async method: a function with its signature and its docstring.
+
+        `name` is the twin's, if that is not the method's without its `a`.
+        """
+        async_name = method.__name__
+        if not async_name.startswith("a"):
+            raise TypeError(f"a sync method must twin an a-prefixed method, not {async_name}")
+        name = name or async_name[1:]
 
         @functools.wraps(method)
-        def twin(*args: P.args, **kwargs: P.kwargs) -> R:
-            return obj._runner.run(method(*args, **kwargs), self._name)
+        def twin(self, *args, **kwargs):
+            # Looked up by name, so that a subclass that overrides the async method changes the twin too.
+            called = getattr(self, async_name)
+            try:
+                work = called(*args, **kwargs)
+            except TypeError as error:
+                # The call of a coroutine function only binds its arguments. The caller knows the twin's name.
+                raise TypeError(str(error).replace(f"{async_name}(", f"{name}(")) from None
+            return self._runner.run(work, name)
 
-        twin.__name__ = self._name
+        twin.__name__ = twin.__qualname__ = name
+        twin.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}\n\nSync twin of `{async_name}`."
         return twin
+
+
+def show_public_names(cls: type) -> None:
+    """Have TypeErrors about arguments name the public method, not the class that groups it."""
+    for group in cls.__mro__:
+        for name, member in vars(group).items():
+            if inspect.isfunction(member) and not name.startswith("_"):
+                member.__qualname__ = member.__name__

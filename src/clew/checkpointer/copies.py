@@ -45,7 +45,7 @@ class CopyMethods:
         ConflictError if `thread_id` exists.
         """
         engine = self._engine
-        address = read_config(config)
+        address = engine.address(config)
         target = read_config({"thread_id": new_id() if thread_id is None else thread_id}).thread_id
         if target == address.thread_id:
             raise ConfigError(f"a fork needs another thread id; {target!r} is the source")
@@ -69,7 +69,7 @@ class CopyMethods:
         await engine.apply(commit)
         forked: dict[str, Any] = {"thread_id": target}
         if address.user is not None:
-            forked["user_id"] = address.user
+            forked["user_id"] = engine.users.shown(address.user) if isinstance(address.user, str) else address.user
         if address.namespace:
             forked["checkpoint_ns"] = address.namespace
         return forked
@@ -92,7 +92,7 @@ class CopyMethods:
         if choose is not None and not callable(choose):
             raise ConfigError(f"choose must be a function that returns a clew.ThreadPart, not {shown(choose)}")
         engine = self._engine
-        address = read_config(config)
+        address = engine.address(config)
         target = read_config({"thread_id": thread_id}).thread_id
         if target == address.thread_id:
             raise ConfigError(f"a copy needs another thread id; {target!r} is the source")
@@ -106,7 +106,7 @@ class CopyMethods:
             except (StaleBasisError, ThreadDeletedError):
                 # The draft, or a part of it, was removed meanwhile, for example by adelete_runs.
                 continue
-            owner = {} if content.thread.user_id is None else {"user_id": content.thread.user_id}
+            owner = {} if content.thread.user_id is None else {"user_id": engine.users.shown(content.thread.user_id)}
             copy = {"thread_id": target, **owner}
             engine.note_basis(read_config(copy), basis)
             return copy

@@ -20,6 +20,7 @@ from clew.checkpointer.basis import KnownBases
 from clew.checkpointer.cache import VolatileCache
 from clew.checkpointer.retries import Retries
 from clew.checkpointer.runner import Runner
+from clew.checkpointer.users import Users
 from clew.checkpointer.write_queue import WriteQueues
 from clew.clock import Clock
 from clew.codec.index import IndexCache, ThreadIndex
@@ -55,6 +56,7 @@ class Engine:
         *,
         runner: Runner,
         cache: VolatileCache,
+        users: Users,
         max_index_bytes: int,
         retry_for: float,
         clock: Clock,
@@ -64,6 +66,8 @@ class Engine:
         self.runner = runner
         self.clock = clock
         self.cache = cache
+        self.users = users
+        self.address = users.address
         self.indexes = IndexCache(max_index_bytes)
         self.known = KnownBases()
         self.writers = WriteQueues()

@@ -17,7 +17,7 @@ from clew.answers import Answer
 from clew.checkpointer.engine import Engine
 from clew.errors import BlockingCallError, ClewError, ConfigError, LeaseError
 from clew.ids import new_id
-from clew.model.config import Address, Config, checked_text, read_config
+from clew.model.config import Address, Config, checked_text
 from clew.model.records import LeaseRecord, TurnRecord
 from clew.os_threads import OwnThread
 from clew.storage.execution import pause, run_to_end
@@ -271,7 +271,7 @@ class LeaseMethods:
         somebody else holds it, entering waits up to `wait` seconds and then raises LeaseError,
         which names the holder.
         """
-        return Lease(self._engine, read_config(config), ttl=ttl, wait=wait, holder=holder)
+        return Lease(self._engine, self._engine.address(config), ttl=ttl, wait=wait, holder=holder)
 
     def lease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease:
         """Sync twin of `alease`: `with checkpointer.lease(config) as lease: …`."""

@@ -121,13 +121,25 @@ class Loader:
         known = self.known_view(address)
         if known is None or known[0].memo is None:
             return None
-        view, basis = known
-        page = await self.page(address, checkpoint_id=address.checkpoint_id, detail="state", known=view.checkpoint_id)
-        if not page.checkpoints:
+        page = await self.page(
+            address, checkpoint_id=address.checkpoint_id, detail="state", known=known[0].checkpoint_id
+        )
+        if page.checkpoints and page.checkpoints[0].checkpoint_id != known[0].checkpoint_id:
+            return self.decode_page(address, page)
+        return self._held(*known, page)
+
+    async def load_held(self, address: Address) -> Loaded | None:
+        """Load the checkpoint if this process wrote or loaded it last and it is still there, without reading values."""
+        known = self.known_view(address)
+        if known is None or known[0].memo is None:
+            return None
+        return self._held(*known, await self.page(address, checkpoint_id=address.checkpoint_id, detail="body"))
+
+    def _held(self, view: View, basis: Basis, page: CheckpointPage) -> Loaded | None:
+        """Decode the first checkpoint of `page` if it is the known one."""
+        if not page.checkpoints or page.checkpoints[0].checkpoint_id != view.checkpoint_id:
             return None
         record = page.checkpoints[0]
-        if record.checkpoint_id != view.checkpoint_id:
-            return self.decode_page(address, page)
         if record.body != view.body or page.basis is None or page.basis.incarnation != basis.incarnation:
             # A thread that was deleted and begun anew may use the same numbers for other values.
             return None

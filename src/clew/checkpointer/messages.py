@@ -17,7 +17,7 @@ from clew.dialects.formats import Dialect, checked_dialect
 from clew.dialects.messages import render
 from clew.errors import CorruptRecordError, EncryptionError
 from clew.model.commit import Removal
-from clew.model.config import Address, Config, checked_text, read_config
+from clew.model.config import Address, Config, checked_text
 from clew.model.message import Message
 from clew.model.queries import MessageQuery
 from clew.model.records import MessageRecord
@@ -44,7 +44,7 @@ class MessageMethods:
         AI are taken as they are, as objects or dicts, and kept whole in `Message.raw`. `metadata` is added
         to that of each message.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         records = message_records(self._engine.codec, messages, checked_mapping(metadata, "metadata"), address.run_id)
         if not records:
             return
@@ -53,7 +53,7 @@ class MessageMethods:
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
         """Return one message, or `None`."""
-        address = read_config(config)
+        address = self._engine.address(config)
         query = MessageQuery(
             thread_id=address.thread_id, user=address.user, message_id=checked_text("message_id", message_id)
         )
@@ -134,7 +134,7 @@ class MessageMethods:
         self, config: Config | str, search: str | None, offset: int, limit: int | None, as_: Dialect | None
     ) -> list[Message] | Conversation:
         dialect = None if as_ is None else checked_dialect(as_)
-        address = read_config(config)
+        address = self._engine.address(config)
         checked_limit(offset, "offset")
         query = MessageQuery(
             thread_id=address.thread_id,
@@ -153,12 +153,12 @@ class MessageMethods:
 
     async def adelete_message(self, config: Config | str, message_id: str) -> bool:
         """Remove one message. Returns whether it existed."""
-        address = read_config(config)
+        address = self._engine.address(config)
         applied = await self._engine.remove(address, Removal(messages=(checked_text("message_id", message_id),)))
         return applied.removed > 0 or applied.repeated
 
     aget_messages = alist_messages
-    get_messages = blocking(alist_messages)
+    get_messages = blocking(alist_messages, "get_messages")
 
     put_messages = blocking(aput_messages)
     get_message = blocking(aget_message)

@@ -22,7 +22,7 @@ from clew.codec.state import Encoded
 from clew.errors import ConfigError, shown
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
-from clew.model.config import ANY_USER, Address, Config, User, read_config, user_of
+from clew.model.config import ANY_USER, Address, Config, User, user_of
 from clew.model.message import Message
 from clew.model.queries import MessageQuery, ThreadQuery
 from clew.model.reports import CompactReport, IndexStats, Progress, Stats
@@ -44,7 +44,7 @@ class OperationMethods:
         """Return what the store holds for a user, or for all, by thread and by day, and the size of
         this writer's index."""
         engine = self._engine
-        user = user_of(user_id)
+        user = engine.users.given(user_id)
         found = await engine.retry(lambda: engine.storage.stats(user))
         threads, indexes = found.by_thread, engine.indexes
         return Stats(
@@ -64,7 +64,7 @@ class OperationMethods:
         """Return how many checkpoints the store has, or the thread that `config` names."""
         if config is None:
             return (await self.astats()).total_checkpoints
-        address = read_config(config)
+        address = self._engine.address(config)
         records = await self._engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
         return records[0].checkpoint_count if records else 0
 
@@ -121,7 +121,7 @@ class OperationMethods:
         loaded. By default, the state's "messages" become the messages of the record as plain dicts.
         The new state is stored in full and refers to no earlier values.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         state: Any = None
         for record in (await self._loader.page(address, limit=None)).checkpoints:
             try:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from clew.checkpointer.users import Users
 from clew.codec.state import StateCodec
 from clew.dialects.messages import derived, is_plain, received
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
@@ -275,24 +276,24 @@ def description(codec: StateCodec, record: ThreadRecord) -> Mapping[str, Any]:
     return described
 
 
-def thread_info(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
+def thread_info(codec: StateCodec, record: ThreadRecord, users: Users) -> ThreadInfo:
     """The thread. Raises CorruptRecordError if its record is damaged."""
     try:
-        return _thread_info(codec, record, description(codec, record))
+        return _thread_info(codec, record, description(codec, record), users)
     except BAD_RECORD as error:
         raise type(error)(f"thread {record.thread_id!r}: {error}", thread_id=record.thread_id) from error
 
 
-def listed_thread(codec: StateCodec, record: ThreadRecord) -> ThreadInfo:
+def listed_thread(codec: StateCodec, record: ThreadRecord, users: Users) -> ThreadInfo:
     """The thread for a list; if it is damaged, its metadata says so."""
     try:
         described = description(codec, record)
     except BAD_RECORD as error:
         described = {**_NO_DESCRIPTION, "metadata": {DAMAGED: str(error)}}
-    return _thread_info(codec, record, described)
+    return _thread_info(codec, record, described, users)
 
 
-def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str, Any]) -> ThreadInfo:
+def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str, Any], users: Users) -> ThreadInfo:
     forked = record.forked_from
     try:
         retention = _policy(described)
@@ -301,7 +302,7 @@ def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str
         retention = None
     return ThreadInfo(
         thread_id=record.thread_id,
-        user_id=record.user_id,
+        user_id=users.shown(record.user_id),
         thread_name=described["thread_name"],
         tags=tuple(described["tags"]),
         metadata=described["metadata"],

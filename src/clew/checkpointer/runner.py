@@ -289,7 +289,7 @@ class HomeLoop:
     def farewell(self) -> StorageError:
         """The error for a call that was cancelled, or that the loop can't finish."""
         if self._released:
-            return StorageError("the checkpointer was released during the call; make a new one")
+            return StorageError("this checkpointer was released during the call; call clew.connect() again")
         lost = TransientStorageError("the call was interrupted; it may or may not have taken effect; try again")
         lost.__cause__ = self._failure
         return lost

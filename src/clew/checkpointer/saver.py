@@ -42,6 +42,8 @@ class Saver:
         self._engine = engine
         self._codec = engine.codec
         self._loader = loader
+        self.after_save: Callable[[Address], Awaitable[None]] | None = None
+        """Called after each save of a state."""
 
     def new_checkpoint(
         self,

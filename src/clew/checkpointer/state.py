@@ -25,7 +25,7 @@ from clew.codec.diff import diff
 from clew.errors import ConfigError
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
-from clew.model.config import Address, Config, checked_text, read_config
+from clew.model.config import Address, Config, checked_text
 from clew.model.diff import Diff
 from clew.model.message import Message
 
@@ -43,19 +43,21 @@ class StateMethods:
 
         Raises UnsupportedTypeError before anything is written.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         new = self._saver.new_checkpoint(address, parent=address.checkpoint_id or HEAD)
         await self._saver.save_state(address, state, new)
+        if self._saver.after_save is not None:
+            await self._saver.after_save(address)
         return state
 
     async def aget_state(self, config: Config | str) -> Any:
         """Return the state at the head, or at the config's `checkpoint_id`; `None` if there is none."""
-        loaded = await self._loader.load(read_config(config))
+        loaded = await self._loader.load(self._engine.address(config))
         return None if loaded is None else loaded.state
 
     async def aclear_state(self, config: Config | str) -> None:
         """Remove all checkpoints of the thread. Its messages and its description stay."""
-        address = read_config(config)
+        address = self._engine.address(config)
         await self._engine.remove(address, Removal(state=True))
         self._engine.cache.drop(address.thread_id)
 
@@ -84,7 +86,7 @@ class StateMethods:
         `checkpoint_id` in the config, it is applied to that checkpoint, and `on_conflict` decides
         as in `aput_checkpoint`, which also describes the other parameters.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         changes = {
             "set": checked_mapping(set, "set", " of fields"),
             "append": {
@@ -106,6 +108,8 @@ class StateMethods:
         records = message_records(self._engine.codec, messages, None, address.run_id)
         commit_id = None if new_id is None else ids.new_id()
         saved = await self._saver.update(address, changes, new, messages=records, commit_id=commit_id)
+        if self._saver.after_save is not None:
+            await self._saver.after_save(address)
         return self._saver.checkpoint(address, new, saved, NOT_LOADED)
 
     async def aput_checkpoint(
@@ -134,7 +138,7 @@ class StateMethods:
         has this id in the namespace is replaced in place: it keeps its parent and its sequence, and
         there is no conflict.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         if on_conflict == "reject" and parent is not None and address.checkpoint_id is None:
             raise ConfigError(
                 'on_conflict="reject" has nothing to compare the head with: put the checkpoint_id that you started from '
@@ -154,6 +158,8 @@ class StateMethods:
         commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None
         saved = await self._saver.save_state(address, state, new, messages=records, remove=remove, commit_id=commit_id)
+        if self._saver.after_save is not None:
+            await self._saver.after_save(address)
         return self._saver.checkpoint(address, new, saved, state)
 
     async def aget_checkpoint(self, config: Config | str, *, known: Checkpoint | None = None) -> Checkpoint | None:
@@ -163,7 +169,7 @@ class StateMethods:
         `known` is a checkpoint that was saved or loaded before. If it is current (same id and
         `version`), the state is not loaded, and is `clew.NOT_LOADED`.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         if known is not None and not isinstance(known, Checkpoint):
             raise ConfigError(f"known must be a Checkpoint that was saved or loaded, not {type(known).__name__}")
         loaded = await self._loader.load(address, known)
@@ -188,7 +194,7 @@ class StateMethods:
         client compares them, so they never become part of a query. `namespaces="all"` lists every
         namespace instead of the config's.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         wanted = CheckpointFilter(limit=limit, before=before, run_id=run_id, where=where, namespaces=namespaces)
         pages = self._loader.matching(address, wanted, detail="info")
         return [info async for page in pages for info, _ in page.found]
@@ -205,7 +211,7 @@ class StateMethods:
     ) -> list[Checkpoint]:
         """Load the newest checkpoints with their states, newest first, in one read (with `where`,
         one per page)."""
-        address = read_config(config)
+        address = self._engine.address(config)
         wanted = CheckpointFilter(limit=limit, before=before, run_id=run_id, where=where, namespaces=namespaces)
         loader = self._loader
         return [
@@ -216,7 +222,7 @@ class StateMethods:
 
     async def adelete_checkpoint(self, config: Config | str) -> bool:
         """Remove the checkpoint that the config's `checkpoint_id` names. Returns whether it existed."""
-        address = read_config(config)
+        address = self._engine.address(config)
         if address.checkpoint_id is None:
             raise ConfigError(
                 "adelete_checkpoint needs a 'checkpoint_id' in the config; to remove all of a thread, use aclear_state"
@@ -228,13 +234,13 @@ class StateMethods:
 
     async def aexists(self, config: Config | str) -> bool:
         """Return whether the thread has a checkpoint, or the one that the config names."""
-        address = read_config(config)
+        address = self._engine.address(config)
         page = await self._loader.page(address, checkpoint_id=address.checkpoint_id)
         return bool(page.checkpoints)
 
     async def adiff(self, config_a: Config | str, config_b: Config | str) -> Diff:
         """Compare the states that two configs name; changes lead from `config_a` to `config_b`."""
-        before, after = read_config(config_a), read_config(config_b)
+        before, after = self._engine.address(config_a), self._engine.address(config_b)
         return diff(await self._state_to_compare(before), await self._state_to_compare(after))
 
     async def _state_to_compare(self, address: Address) -> Any:

@@ -16,7 +16,7 @@ from clew.checkpointer.records import BAD_RECORD, check_columns
 from clew.errors import ConflictError, CorruptRecordError, SchemaVersionError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
-from clew.model.config import ANY_USER, Address, Config, User, read_config
+from clew.model.config import ANY_USER, Address, Config, User
 from clew.model.queries import CheckpointPage, CheckpointQuery, Detail, ThreadQuery, ValuePage, ValueQuery
 from clew.model.records import Range, ThreadRecord, ValueRow
 from clew.model.reports import Progress
@@ -64,7 +64,7 @@ class Sweeper:
         """
         engine = self._engine
         if config is not None:
-            address = read_config(config)
+            address = engine.address(config)
             yield await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
             return
         offset, limit = 0, FIRST_PAGE

@@ -24,7 +24,7 @@ from clew.checkpointer.runner import Runner
 from clew.checkpointer.sweeper import address_of
 from clew.errors import ConfigError, PermissionDeniedError
 from clew.model.commit import Removal, ThreadFields
-from clew.model.config import ANY_USER, Address, Config, User, checked_text, read_config, read_user, user_of
+from clew.model.config import ANY_USER, Address, Config, User, checked_text, user_of
 from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery, ValueQuery
 from clew.model.records import ThreadRecord
 from clew.model.retention import RetentionPolicy
@@ -46,7 +46,7 @@ class ThreadMethods:
         (`info.user_id`).
         """
         codec = self._engine.codec
-        address = read_config(config)
+        address = self._engine.address(config)
         if isinstance(info, Mapping):
             info = ThreadInfo.from_dict({"thread_id": address.thread_id, **info})
         elif not isinstance(info, ThreadInfo):
@@ -81,11 +81,11 @@ class ThreadMethods:
         the policy of their source.
         """
         codec = self._engine.codec
-        address = read_config(config)
+        address = self._engine.address(config)
         retention = policy_data(checked_policy(policy, "policy"))
 
         def described(record: ThreadRecord | None) -> ThreadFields:
-            info = thread_info(codec, record) if record else ThreadInfo(thread_id=address.thread_id)
+            info = thread_info(codec, record, self._engine.users) if record else ThreadInfo(thread_id=address.thread_id)
             return ThreadFields(
                 text=thread_text(info),
                 data=thread_data(codec, info, retention),
@@ -101,13 +101,13 @@ class ThreadMethods:
         Raises CorruptRecordError if it is damaged.
         """
         engine = self._engine
-        address = read_config(config)
+        address = engine.address(config)
         await engine.ensure_basis(address)
         records = await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
-        return thread_info(engine.codec, records[0]) if records else None
+        return thread_info(engine.codec, records[0], engine.users) if records else None
 
     async def alist_threads(
-        self, config: Config, search: str | None = None, offset: int = 0, limit: int | None = 50
+        self, config: Config, search: str | None = None, offset: int = 0, limit: int | None = None
     ) -> list[ThreadInfo]:
         """List the threads of the config's `user_id`, the most recently active first.
 
@@ -118,12 +118,13 @@ class ThreadMethods:
             raise ConfigError("alist_threads takes a config with a 'user_id', such as {'user_id': 'alice'}")
         checked_limit(offset, "offset")
         query = ThreadQuery(
-            user=read_user(config),
+            user=self._engine.users.in_config(config),
             search=checked_search(search),
             offset=offset or 0,
             limit=checked_limit(limit),
         )
-        return [listed_thread(self._engine.codec, record) for record in await self._engine.threads(query)]
+        engine = self._engine
+        return [listed_thread(engine.codec, record, engine.users) for record in await engine.threads(query)]
 
     async def adelete_thread(self, config: Config | str) -> None:
         """Remove the thread with everything: checkpoints, messages, attachments, description, cache.
@@ -131,7 +132,7 @@ class ThreadMethods:
         A writer that began before the deletion gets ThreadDeletedError.
         """
         engine = self._engine
-        address = read_config(config)
+        address = engine.address(config)
         # Without a basis: a repeated deletion finds nothing, which is what it wants.
         await engine.apply(engine.new_commit(address, remove=Removal(thread=True)))
         engine.forget(address)
@@ -142,7 +143,7 @@ class ThreadMethods:
     put_retention = blocking(aput_retention)
     get_thread = blocking(aget_thread)
     list_threads = blocking(alist_threads)
-    get_threads = blocking(alist_threads)
+    get_threads = blocking(alist_threads, "get_threads")
     delete_thread = blocking(adelete_thread)
 
     async def aput_state_cache(self, config: Config | str, state: Any) -> None:
@@ -150,21 +151,27 @@ class ThreadMethods:
 
         It is not durable.
         """
-        address = read_config(config)
+        address = self._engine.address(config)
         packed = self._engine.codec.pack(state, name="state")
         await self._engine.cache.put(_cache_key(address), packed, await self._version(address))
 
     async def aget_state_cache(self, config: Config | str) -> Any:
-        """Return the cached state; `None` if there is none, it has expired, or any process has
-        saved the thread since."""
-        address = read_config(config)
-        packed = await self._engine.cache.get(_cache_key(address), await self._version(address))
-        return None if packed is None else self._engine.codec.unpack(packed)
+        """Return the cached state, or the head, if this process saved or loaded it last; `None` otherwise.
+
+        What is returned is never older than the last save of any process.
+        """
+        engine = self._engine
+        address = replace(engine.address(config), checkpoint_id=None)
+        packed = await engine.cache.get(_cache_key(address), await self._version(address))
+        if packed is not None:
+            return engine.codec.unpack(packed)
+        loaded = await self._loader.load_held(address)
+        return None if loaded is None else loaded.state
 
     async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
         """Load the user's most recently active threads into the cache; returns how many there were."""
         engine = self._engine
-        user: User = user_of(user_id)
+        user: User = engine.users.given(user_id)
         warmed = 0
         for record in await engine.threads(ThreadQuery(user=user, limit=checked_limit(limit))):
             address = address_of(record, record.user_id)

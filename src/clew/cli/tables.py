@@ -30,7 +30,9 @@ def thread_table(threads: Sequence[clew.ThreadInfo], *, now: datetime) -> Table:
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("last active", justify="right", no_wrap=True, style="dim")
     for each in threads:
-        described = [one_line(each.thread_name or "")] * named + [one_line(each.user_id or "")] * owned
+        described = [one_line(each.thread_name or "")] * named + [
+            one_line("" if each.user_id is None else str(each.user_id))
+        ] * owned
         table.add_row(
             *map(Text, [one_line(each.thread_id), *described]),
             f"{each.checkpoint_count:,}",

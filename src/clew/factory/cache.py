@@ -49,17 +49,21 @@ def with_cache(
     cache_timeout: float,
     client: Any = None,
     pool: Any = None,
+    pool_config: Mapping[str, Any] | None = None,
     store: str,
     prefix: str | None = None,
 ) -> Storage:
     """Return `cold` behind the cache that `cache` (a URL), `client` or `pool` (of redis.asyncio)
     names, if any.
 
-    `options` are those of the checkpointer, `store` names the location of `cold`, and `prefix` is
-    that of a cold storage in Redis.
+    `pool_config` has settings of redis.asyncio for the connections to `cache`. `options` are those of
+    the checkpointer, `store` names the location of `cold`, and `prefix` is that of a cold storage in
+    Redis.
     """
     checked_number("cache_timeout", cache_timeout, "number of seconds", more_than=0)
     given = [each for each in (cache, client, pool) if each is not None]
+    if pool_config is not None and cache is None:
+        raise ConfigError("redis_pool_config has settings for the connections to redis_url: give that too")
     if not given:
         return cold
     if len(given) > 1:
@@ -71,6 +75,8 @@ def with_cache(
     forgets = True
     if cache is None:
         hot: Storage = _of_client(client, pool, ttl, prefix_for(store))
+    elif pool_config is not None:
+        hot = _of_pool_config(cache, pool_config, ttl, prefix_for(store))
     elif not isinstance(cache, str) or "://" not in cache:
         raise ConfigError(f"cache takes a URL, redis://… or memory://; got {shown(cache)}")
     elif cache.partition("://")[0].lower() == "memory":
@@ -119,3 +125,25 @@ def _of_client(client: Any, pool: Any, ttl: float, prefix: str) -> Storage:
     elif not isinstance(client, (Redis, RedisCluster)):
         raise ConfigError(f"redis takes a redis.asyncio client, not {type(client).__name__}")
     return storage.from_client(client, prefix=prefix, ttl=ttl, **_LIMITS)
+
+
+def _of_pool_config(cache: str, config: Mapping[str, Any], ttl: float, prefix: str) -> Storage:
+    """The storage at the URL `cache`, with connections as `redis.asyncio.ConnectionPool` makes them with `config`."""
+    storage = redis_storage()
+    from redis.asyncio import ConnectionPool, Redis
+
+    address, own = split_query(cache)
+    if wrong := [name for name in own if name != "prefix"]:
+        raise ConfigError(f"{wrong[0]!r} is in the URL of the cache: with redis_pool_config, put all settings there")
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"redis_pool_config must be a mapping, not {type(config).__name__}")
+    try:
+        pool = ConnectionPool.from_url(address, **config)
+        # Only to check the settings: it is not opened.
+        pool.connection_class(**pool.connection_kwargs)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"redis_pool_config does not fit redis.asyncio.ConnectionPool.from_url: {error}") from error
+    limits = {**_LIMITS, "prefix": prefix, **own}
+    if "max_connections" in config:
+        limits["pool_size"] = config["max_connections"]
+    return storage.from_client(Redis(connection_pool=pool), ttl=ttl, **limits)

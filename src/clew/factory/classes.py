@@ -16,10 +16,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import SYSTEM_CLOCK, Clock
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.factory.cache import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
 from clew.factory.encryption import with_encryption
+from clew.factory.options import check_options
 from clew.ids import new_id
 from clew.model.encryption import Encryption
 from clew.storage.locked import LockingStorage
@@ -44,6 +45,7 @@ class InMemoryCheckpointer(BaseCheckpointer):
         encryption: Encryption | None = None,
         **options: Any,
     ) -> None:
+        check_options(options, InMemoryCheckpointer)
         # A unique location: each has its own store.
         storage = with_cache(
             MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout, store=f"memory {new_id()}"
@@ -70,6 +72,11 @@ class SQLiteCheckpointer(BaseCheckpointer):
         encryption: Encryption | None = None,
         **options: Any,
     ) -> None:
+        check_options(options, SQLiteCheckpointer)
+        if path == ":memory:":
+            raise ConfigError(
+                "SQLiteCheckpointer needs a file: to keep everything in memory, use clew.connect('memory://')"
+            )
         storage = SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout)
         place = f"sqlite {platform.node()} {Path(path).resolve()}"
         cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place)
@@ -89,7 +96,14 @@ class PgCheckpointer(BaseCheckpointer):
 
     `redis_url` is another name for `cache`, as in Agentflow's checkpointer. Alternatively, `redis`
     is a `redis.asyncio` client for the cache, or `redis_pool` a pool; they belong to the caller and
-    stay open. Takes the options of `BaseCheckpointer` too.
+    stay open. `redis_pool_config` has settings for the connections to `redis_url`, as
+    `redis.asyncio.ConnectionPool` takes them.
+
+    With `state_history_limit`, every save removes the thread's checkpoints but the newest so many. With
+    `enforce_user_isolation=False`, user ids are ignored: every caller reads and writes every thread, and
+    new threads have no owner. With a numeric `user_id_type`, owners are returned as numbers. `id_type` takes
+    "string" only, because ids of threads and messages are text here. Takes the options of
+    `BaseCheckpointer` too.
     """
 
     def __init__(
@@ -105,11 +119,21 @@ class PgCheckpointer(BaseCheckpointer):
         redis_url: str | None = None,
         redis: Any = None,
         redis_pool: Any = None,
+        redis_pool_config: Mapping[str, Any] | None = None,
+        state_history_limit: int | None = None,
+        enforce_user_isolation: bool = True,
+        id_type: Literal["string"] = "string",
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
         encryption: Encryption | None = None,
         **options: Any,
     ) -> None:
+        check_options(options, PgCheckpointer)
+        if id_type != "string":
+            raise ConfigError(
+                f"id_type={shown(id_type)}: Clew keeps ids of threads and messages as text, so leave id_type out; "
+                "numeric thread ids are accepted, and user_id_type sets the type of user ids"
+            )
         if cache is not None and redis_url is not None:
             raise ConfigError("cache and redis_url are the same option: give one of them")
         elsewhere = [
@@ -138,9 +162,14 @@ class PgCheckpointer(BaseCheckpointer):
             cache_timeout=cache_timeout,
             client=redis,
             pool=redis_pool,
+            pool_config=redis_pool_config,
             store=f"postgresql {_pg_place(postgres_dsn, pg_pool)} {schema}",
         )
         super().__init__(with_encryption(cached, encryption), **options)
+        self._engine.users.numeric = user_id_type != "string"
+        self._engine.users.isolated = enforce_user_isolation
+        if state_history_limit:
+            self._limit_history(state_history_limit)
 
 
 class RedisCheckpointer(BaseCheckpointer):
@@ -179,6 +208,7 @@ class RedisCheckpointer(BaseCheckpointer):
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> None:
+        check_options(options, RedisCheckpointer)
         storage = redis_storage()(
             address if "://" in address else f"redis://{address}",
             username=username,
@@ -226,6 +256,7 @@ class RedisCheckpointer(BaseCheckpointer):
 
         The client belongs to the caller and stays open.
         """
+        check_options(options, RedisCheckpointer.from_client)
         self = cls.__new__(cls)
         storage = redis_storage().from_client(client, prefix=prefix, ttl=ttl)
         options |= {"clock": clock}

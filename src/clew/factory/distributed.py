@@ -11,13 +11,13 @@ from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
 from clew.errors import ConfigError
 from clew.factory.encryption import with_encryption
-from clew.factory.options import CHECKPOINTER_OPTIONS, split_query
+from clew.factory.options import CHECKPOINTER_OPTIONS, check_options, split_query
 from clew.factory.urls import connect
 from clew.model.encryption import Encryption
 from clew.model.reports import Progress, ResyncReport
 from clew.storage.cached import CachedStorage
 from clew.storage.protocol import Storage
-from clew.storage.replicated import ReplicatedStorage, ReplicationMode
+from clew.storage.replicated import ReplicatedStorage, ReplicationMode, UnreplicatedStorage, check_settings
 from clew.storage.wrapper import StorageWrapper
 
 
@@ -26,6 +26,8 @@ class DistributedCheckpointer(BaseCheckpointer):
     the primary is down.
 
     `primary` and `secondary` are URLs or checkpointers, which are closed with this one.
+    Without a secondary, or with `enable_replication=False`, the primary works alone; `aresync` brings the
+    secondary up to date when replication is on again.
     `replication_mode="sync"` acknowledges a write when both stores have it, `"async"` when the
     primary has it; in both modes, a write that only one store has reaches the other one later. With
     `encryption`, both stores and their journals are encrypted; a checkpointer with its own
@@ -36,8 +38,9 @@ class DistributedCheckpointer(BaseCheckpointer):
     def __init__(
         self,
         primary: BaseCheckpointer | str,
-        secondary: BaseCheckpointer | str,
+        secondary: BaseCheckpointer | str | None = None,
         *,
+        enable_replication: bool = True,
         replication_mode: ReplicationMode = "async",
         health_check_interval: float = 5.0,
         auto_failover: bool = True,
@@ -49,10 +52,20 @@ class DistributedCheckpointer(BaseCheckpointer):
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> None:
+        check_options(options, DistributedCheckpointer)
+        # Encrypted below replication, which must read what it merges from one store into the other.
+        first = with_encryption(_storage_of("primary", primary), encryption)
+        second = None if secondary is None else with_encryption(_storage_of("secondary", secondary), encryption)
+        self._replicated: ReplicatedStorage | None = None
+        if second is None or not enable_replication:
+            check_settings(
+                replication_mode, health_check_interval, max_failover_attempts, failback_delay, max_outbox, timeout
+            )
+            super().__init__(UnreplicatedStorage(first, second, timeout=timeout), clock=clock, **options)
+            return
         self._replicated = ReplicatedStorage(
-            # Below replication, which must read what it merges from one store into the other.
-            with_encryption(_storage_of("primary", primary), encryption),
-            with_encryption(_storage_of("secondary", secondary), encryption),
+            first,
+            second,
             rebase=rebase,
             unbroken=unbroken,
             mode=replication_mode,
@@ -73,7 +86,10 @@ class DistributedCheckpointer(BaseCheckpointer):
         restored from a backup. Threads that only the standby has are reported, and deleted with
         `delete_extra`. The stores stay in use meanwhile.
         """
-        return await self._engine.retry(lambda: self._replicated.resync(delete_extra=delete_extra, progress=progress))
+        replicated = self._replicated
+        if replicated is None:
+            raise ConfigError("there is nothing to resync: give a secondary, and leave enable_replication=True")
+        return await self._engine.retry(lambda: replicated.resync(delete_extra=delete_extra, progress=progress))
 
     resync = blocking(aresync)
 

@@ -1,12 +1,14 @@
-"""URL options and their types."""
+"""Options of checkpointers: their names, and those that a URL may contain."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, signature
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from clew.errors import ConfigError
+from clew.checkpointer.base import BaseCheckpointer
+from clew.errors import ConfigError, shown
 
 STORE_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "synchronous": str.upper,
@@ -43,6 +45,33 @@ URL_OPTIONS: Final = {**STORE_OPTIONS, **CHECKPOINTER_OPTIONS}
 """All options that a URL may contain, with a converter for each."""
 
 
+def option_names(method: Callable[..., Any]) -> list[str]:
+    """The options of a class or a method that makes a checkpointer, those of all checkpointers included."""
+    return [*_keywords(method), *(name for name in _keywords(BaseCheckpointer) if name not in _keywords(method))]
+
+
+def _keywords(method: Callable[..., Any]) -> list[str]:
+    return [name for name, each in signature(method).parameters.items() if each.kind is Parameter.KEYWORD_ONLY]
+
+
+def check_options(options: Mapping[str, Any], maker: Callable[..., Any], label: str | None = None) -> None:
+    """Raise ConfigError if one of `options` is not an option of `maker`; `label` names that in the message."""
+    known = option_names(maker)
+    for name in options:
+        if name not in known:
+            raise unknown_option(name, known, label or maker.__qualname__)
+
+
+def unknown_option(name: str, known: Iterable[str], label: str) -> ConfigError:
+    """The error for an option that nothing reads, with the nearest known name."""
+    from difflib import get_close_matches  # Slow to import, and only needed here.
+
+    known = list(known)
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return ConfigError(f"unknown option {shown(name)}; {meant}{label} takes {', '.join(known)}")
+
+
 def split_query(url: str) -> tuple[str, dict[str, Any]]:
     """Split `url` into a URL with the driver's parameters (sslmode, target_session_attrs, …) and
     Clew's options."""
@@ -61,10 +90,11 @@ def split_query(url: str) -> tuple[str, dict[str, Any]]:
     return (parts._replace(query=urlencode(drivers)).geturl() if own else url), own
 
 
-def own_query(url: str) -> dict[str, Any]:
-    """The options in the URL of a storage whose driver takes no parameters."""
+def own_query(url: str, maker: Callable[..., Any] | None = None) -> dict[str, Any]:
+    """The options in the URL of a storage whose driver takes no parameters; `maker` makes the storage's checkpointer."""
     rest, own = split_query(url)
     unknown = [name for name, _ in parse_qsl(urlsplit(rest).query, keep_blank_values=True)]
     if unknown:
-        raise ConfigError(f"unknown option {unknown[0]!r} in the URL; it takes {', '.join(URL_OPTIONS)}")
+        known = [name for name in URL_OPTIONS if maker is None or name in option_names(maker)]
+        raise unknown_option(unknown[0], known, "the URL")
     return own

@@ -11,7 +11,7 @@ from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, shown
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
 from clew.factory.encryption import encryption_of_environment
-from clew.factory.options import own_query, split_query
+from clew.factory.options import check_options, own_query, split_query
 
 DEFAULT_URL: Final = "sqlite:///clew.db"
 
@@ -33,10 +33,9 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
         # Imported late: that module imports this one.
         from clew.factory.distributed import DistributedCheckpointer
 
-        try:
-            return DistributedCheckpointer(url, **options)
-        except TypeError as error:
-            raise ConfigError(str(error)) from error
+        given = {name: value for name, value in options.items() if name != "secondary"}
+        check_options(given, DistributedCheckpointer, "connect with a secondary")
+        return DistributedCheckpointer(url, **options)
     options.pop("secondary", None)
     if not isinstance(url, str):
         raise ConfigError(f"connect takes a URL such as {DEFAULT_URL!r}, not {type(url).__name__}")
@@ -50,6 +49,10 @@ def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
         raise ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{url[:60]}")
     opener = _SCHEMES.get(scheme.lower())
     if opener is None:
+        base, plus, _ = scheme.lower().partition("+")
+        if plus and base in ("postgresql", "postgres", "sqlite"):
+            # SQLAlchemy's URLs name a driver.
+            raise ConfigError(f"Clew chooses the driver itself: instead of {shown(scheme + '://')} write {base}://")
         raise ConfigError(f"unknown URL scheme {shown(scheme)}; use one of {', '.join(sorted(_SCHEMES))}")
     try:
         urlsplit(url)
@@ -68,7 +71,7 @@ def _public(url: str) -> str:
 
 
 def _memory(url: str, options: dict[str, Any]) -> BaseCheckpointer:
-    return InMemoryCheckpointer(**own_query(url), **options)
+    return _made(InMemoryCheckpointer, url, (), own_query(url, InMemoryCheckpointer), options)
 
 
 def _sqlite(url: str, options: dict[str, Any]) -> BaseCheckpointer:
@@ -79,21 +82,35 @@ def _sqlite(url: str, options: dict[str, Any]) -> BaseCheckpointer:
     path = unquote(parts.path[1:])
     if "\0" in path:
         raise ConfigError(f"{shown(url)} has a NUL character (%00) in the file name")
-    if parts.netloc or not path or path == ":memory:":
+    if path == ":memory:" or parts.netloc == ":memory:":
+        raise ConfigError(f"{_public(url)!r} names no file: to keep everything in memory, use memory://")
+    if parts.netloc or not path:
         raise ConfigError(
             f"{_public(url)!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db; for memory, memory://"
         )
-    return SQLiteCheckpointer(path, **own_query(url), **options)
+    return _made(SQLiteCheckpointer, url, (path,), own_query(url, SQLiteCheckpointer), options)
 
 
 def _postgres(url: str, options: dict[str, Any]) -> BaseCheckpointer:
     dsn, own = split_query(url)
-    return PgCheckpointer(dsn, **own, **options)
+    return _made(PgCheckpointer, url, (dsn,), own, options)
 
 
 def _redis(url: str, options: dict[str, Any]) -> BaseCheckpointer:
     address, own = split_query(url)
-    return RedisCheckpointer(address, **own, **options)
+    return _made(RedisCheckpointer, url, (address,), own, options)
+
+
+def _made(
+    cls: Callable[..., BaseCheckpointer], url: str, args: tuple[str, ...], own: dict[str, Any], options: dict[str, Any]
+) -> BaseCheckpointer:
+    """Return a checkpointer with the options in the URL and the caller's. Raises ConfigError for unknown ones."""
+    check_options({**own, **options}, cls, _public(url))
+    if twice := sorted(own.keys() & options.keys()):
+        raise ConfigError(
+            f"{_public(url)}: the option {twice[0]!r} is given in the URL and as an argument; give it once"
+        )
+    return cls(*args, **own, **options)
 
 
 _SCHEMES: Final[dict[str, Callable[[str, dict[str, Any]], BaseCheckpointer]]] = {

@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from clew.errors import ConfigError
 from clew.model.dict_record import DictRecord
 
+_C = TypeVar("_C")
 
+
+def _takes_session_id(cls: type[_C]) -> type[_C]:
+    """Have the constructor of a dataclass take `session_id` as another name of `thread_id`."""
+    init: Any = vars(cls)["__init__"]
+
+    @wraps(init)
+    def initialize(self: Any, *, session_id: str | None = None, **fields: Any) -> None:
+        if session_id is not None and fields.setdefault("thread_id", session_id) != session_id:
+            raise ConfigError("session_id is another name of thread_id: give one of them")
+        init(self, **fields)
+
+    type.__setattr__(cls, "__init__", initialize)
+    return cls
+
+
+@_takes_session_id
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetadata(DictRecord):
     """The identity of a checkpoint, its origin, and its writer's metadata.
@@ -30,6 +49,24 @@ class CheckpointMetadata(DictRecord):
 
     _times: ClassVar[frozenset[str]] = frozenset({"timestamp"})
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            checkpoint_id: str,
+            thread_id: str = ...,
+            session_id: str = ...,
+            parent_id: str | None = None,
+            timestamp: datetime,
+            node_name: str | None = None,
+            step: int | None = None,
+            run_id: str | None = None,
+            metadata: Mapping[str, Any] = ...,
+            namespace: str = "",
+            sequence: int = 0,
+        ) -> None: ...
+
     @property
     def session_id(self) -> str:
         """Another name for `thread_id`."""
@@ -49,11 +86,42 @@ class CheckpointMetadata(DictRecord):
         return super(CheckpointMetadata, cls).from_dict(data)
 
 
+@_takes_session_id
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointInfo(CheckpointMetadata):
     """A checkpoint without its state; `size` is the encoded size of the state in bytes."""
 
     size: int = 0
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            checkpoint_id: str,
+            thread_id: str = ...,
+            session_id: str = ...,
+            parent_id: str | None = None,
+            timestamp: datetime,
+            node_name: str | None = None,
+            step: int | None = None,
+            run_id: str | None = None,
+            metadata: Mapping[str, Any] = ...,
+            namespace: str = "",
+            sequence: int = 0,
+            size: int = 0,
+        ) -> None: ...
+
+    @property
+    def created_at(self) -> datetime:
+        """When the checkpoint was saved."""
+        return self.timestamp
+
+    @property
+    def updated_at(self) -> datetime:
+        """When its state was last written. Only a save with the same `new_id` writes it again, and then
+        `created_at` is that moment, too."""
+        return self.timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ ANY_USER: Final = AnyUser.ANY_USER
 
 RESERVED_USER: Final = "\0"
 """An id that no user may have: Clew owns unfinished copies with it (see `storage.protocol`)."""
-_USER_BITS: Final = 128
-"""How many bits a numeric user id may have: as many as a UUID."""
+_ID_BITS: Final = 128
+"""How many bits a numeric id may have: as many as a UUID."""
 
 User = str | None | AnyUser
 Config = Mapping[str, Any]
@@ -50,8 +50,8 @@ class Address(Struct, frozen=True, kw_only=True):
 
 def read_config(config: Config | str) -> Address:
     """Return the address in `config`. Raises ConfigError if it is missing or invalid."""
-    if isinstance(config, str):
-        return Address(thread_id=_text("thread_id", config), user=None, run_id=None, checkpoint_id=None, namespace="")
+    if isinstance(config, (str, int)) and not isinstance(config, bool):
+        return Address(thread_id=_thread_id(config), user=None, run_id=None, checkpoint_id=None, namespace="")
     if not isinstance(config, Mapping):
         raise ConfigError(f"config must be a mapping with a 'thread_id', or a thread id; got {type(config).__name__}")
     thread_id = config.get("thread_id")
@@ -61,7 +61,7 @@ def read_config(config: Config | str) -> Address:
         raise ConfigError(f"config needs a 'thread_id'; it has {', '.join(map(repr, config)) or 'nothing'}")
     namespace = config.get("checkpoint_ns")
     return Address(
-        thread_id=_text("thread_id", thread_id),
+        thread_id=_thread_id(thread_id),
         user=read_user(config),
         run_id=_optional_text("run_id", config.get("run_id")),
         checkpoint_id=_optional_text("checkpoint_id", config.get("checkpoint_id")),
@@ -100,13 +100,24 @@ def user_of(user_id: object) -> User:
     if user_id is None or isinstance(user_id, AnyUser):
         return user_id
     if isinstance(user_id, int) and not isinstance(user_id, bool):
-        if user_id.bit_length() > _USER_BITS:
-            raise ConfigError(f"config['user_id'] must have at most {_USER_BITS} bits: {shown(user_id)}")
-        return str(user_id)
+        return _digits("user_id", user_id)
     user = _text("user_id", user_id)
     if user == RESERVED_USER:
         raise ConfigError("config['user_id'] is a NUL character, which is reserved: use another id")
     return user
+
+
+def _thread_id(value: object) -> str:
+    """Return a thread id: text, or a number, which becomes its digits."""
+    if isinstance(value, int) and not isinstance(value, (bool, enum.Enum)):
+        return _digits("thread_id", value)
+    return _text("thread_id", value)
+
+
+def _digits(name: str, value: int) -> str:
+    if value.bit_length() > _ID_BITS:
+        raise ConfigError(f"config[{name!r}] must have at most {_ID_BITS} bits: {shown(value)}")
+    return str(int(value))
 
 
 def _optional_text(name: str, value: object) -> str | None:

@@ -68,6 +68,7 @@ class Status(DictRecord):
     """The health of the stores, which one serves, and the state of background work.
 
     Without replication, `secondary_healthy` and `replication_mode` are `None` and the primary serves.
+    `enable_replication` is `None` for a single store; `False` for a pair that does not replicate.
     `replication_lag` is in seconds. Parts that the checkpointer does not have are `None`.
     """
 
@@ -77,6 +78,7 @@ class Status(DictRecord):
     failover_count: int = 0
     active_backend: str = "primary"
     replication_mode: str | None = None
+    enable_replication: bool | None = None
     replication_queue_size: int = 0
     replication_lag: float = 0.0
     time_since_failover: float | None = None

@@ -21,7 +21,7 @@ class ThreadInfo(DictRecord):
     """
 
     thread_id: str
-    user_id: str | None = None
+    user_id: str | int | None = None
     thread_name: str | None = None
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -9,7 +9,10 @@ from clew.storage.protocol import StaleBasisError
 
 
 def not_the_owner(thread_id: str, user: User) -> PermissionDeniedError:
-    message = f"thread {thread_id!r} belongs to another user than {user!r}"
+    if user is None:
+        message = f"thread {thread_id!r} has an owner; pass user_id in the config"
+    else:
+        message = f"thread {thread_id!r} belongs to another user than {user!r}"
     return PermissionDeniedError(message, thread_id=thread_id, user=user)
 
 

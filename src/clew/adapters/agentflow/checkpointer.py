@@ -349,7 +349,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     async def aget_thread_owner(self, thread_id: str | int) -> str | None:
         """Return the thread's owner, whoever asks; `None` if there is no thread or no owner."""
         thread = await self.store.aget_thread({"thread_id": str(thread_id), "user_id": ANY_USER})
-        return None if thread is None else thread.user_id
+        return None if thread is None or thread.user_id is None else str(thread.user_id)
 
     # -- Sync twins. Agentflow's own start an event loop for each call, and deadlock inside a running one.
 

@@ -6,6 +6,7 @@
     └── LeaseError             StaleStateError            409
     StorageError               StorageError               500
     └── TransientStorageError  TransientStorageError      503 (also a ConnectionError)
+        └── StoreUnreachableError  TransientStorageError  503
     PermissionDeniedError      StorageError               500
     StateTooLargeError         StorageError               500
     CorruptRecordError         SerializationError         500
@@ -108,6 +109,12 @@ class TransientStorageError(_Both, errors.TransientStorageError, exceptions.Tran
     error_code = "STORAGE_TRANSIENT_000"
 
 
+class StoreUnreachableError(_Both, errors.StoreUnreachableError, exceptions.TransientStorageError):
+    """The store does not answer."""
+
+    error_code = "STORAGE_TRANSIENT_000"
+
+
 class MessageNotFoundError(IndexError, ValueError):
     """The thread has no such message.
 
@@ -130,6 +137,7 @@ _BOTH: Final = {
         SchemaVersionError,
         StorageError,
         TransientStorageError,
+        StoreUnreachableError,
     )
 }
 

@@ -118,7 +118,7 @@ class Addresses:
         if user_id is ANY_USER:
             return
         thread = await self._checkpointer.aget_thread(any_user(address["thread_id"]))
-        if thread is not None and thread.user_id is not None and thread.user_id != user_id:
+        if thread is not None and thread.user_id is not None and str(thread.user_id) != user_id:
             with self.explaining_ownership():
                 raise not_the_owner(thread.thread_id, user_id)
 

@@ -6,7 +6,7 @@ from errno import ECONNREFUSED
 
 import asyncpg
 
-from clew.errors import ClewError, ConfigError, StorageError, TransientStorageError
+from clew.errors import ClewError, ConfigError, StorageError, StoreUnreachableError, TransientStorageError
 
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """Exceptions that a driver's call may raise."""
@@ -14,21 +14,22 @@ SETTING_ERRORS = (TypeError, ValueError, OverflowError)
 """Exceptions that opening a connection may raise for invalid settings."""
 
 _REFUSED = (asyncpg.UndefinedObjectError, asyncpg.InvalidParameterValueError, asyncpg.CantChangeRuntimeParamError)
-_TRANSIENT = (
+_UNREACHABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+_TRANSIENT = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.TooManyConnectionsError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.OutOfMemoryError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
 )
 _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
     (
@@ -59,11 +60,13 @@ def storage_error(error: BaseException, where: str) -> StorageError:
         return TransientStorageError(message, where=where)
     if isinstance(error, TimeoutError):
         message = f"{server} did not answer within command_timeout; raise it in pool_config if statements need longer"
-        return TransientStorageError(message, where=where)
+        return StoreUnreachableError(message, where=where)
     if isinstance(error, asyncpg.InternalServerError) and "cache lookup failed" in str(error):
         return TransientStorageError(f"Clew's functions are being replaced ({error}); try again", where=where)
+    if isinstance(error, _UNREACHABLE):
+        return StoreUnreachableError(f"{server} can't be reached ({_reason(error)}); try again", where=where)
     if isinstance(error, _TRANSIENT):
-        return TransientStorageError(f"{server} can't be reached ({_reason(error)}); try again", where=where)
+        return TransientStorageError(f"{server} failed for now ({_reason(error)}); try again", where=where)
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             return StorageError(f"{server}: {advice}: {error}", where=where)
@@ -82,7 +85,7 @@ def connection_error(error: BaseException, where: str) -> ClewError:
         return ConfigError(f"PostgreSQL refused a setting from the DSN or pool_config['server_settings']: {error}")
     if isinstance(error, TimeoutError):
         message = f"PostgreSQL at {where} can't be reached: no connection within `timeout` (in pool_config); try again"
-        return TransientStorageError(message, where=where)
+        return StoreUnreachableError(message, where=where)
     return storage_error(error, where)
 
 

@@ -145,6 +145,9 @@ def read_dsn(dsn: str) -> tuple[str, dict[str, Any]]:
         query = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError as error:
         raise ConfigError(f"the PostgreSQL DSN is not a valid URL: {error}") from error
+    base, plus, _ = parts.scheme.partition("+")
+    if plus and base in ("postgresql", "postgres"):
+        raise ConfigError(f"Clew uses asyncpg: instead of {parts.scheme}:// write {base}://")
     if parts.scheme not in ("postgresql", "postgres"):
         raise ConfigError(
             "the PostgreSQL DSN must be a URL: instead of host=db dbname=app user=agent, write postgresql://agent@db/app"

@@ -7,7 +7,14 @@ import re
 from hiredis import ReplyError
 from redis.exceptions import AuthenticationError, AuthorizationError, RedisError, ResponseError
 
-from clew.errors import ClewError, ConfigError, CorruptRecordError, StorageError, TransientStorageError
+from clew.errors import (
+    ClewError,
+    ConfigError,
+    CorruptRecordError,
+    StorageError,
+    StoreUnreachableError,
+    TransientStorageError,
+)
 
 _TRANSIENT = {
     "LOADING": "is loading its data",
@@ -73,5 +80,5 @@ def unreachable(error: BaseException, where: str) -> ClewError:
             return ConfigError(f"Redis at {where} has no such database ({error}); a cluster has only db 0")
         return failure(ReplyError(str(error)), where)
     if isinstance(error, RedisError | OSError | TimeoutError):
-        return TransientStorageError(f"Redis at {where} can't be reached: {error or type(error).__name__}", where=where)
+        return StoreUnreachableError(f"Redis at {where} can't be reached: {error or type(error).__name__}", where=where)
     raise error

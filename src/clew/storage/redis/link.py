@@ -16,7 +16,7 @@ import hiredis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from clew.errors import TransientStorageError
+from clew.errors import StoreUnreachableError
 from clew.storage.redis.failures import unreachable
 from clew.storage.redis.settings import Limits
 
@@ -194,8 +194,8 @@ class Link(asyncio.Protocol):
             if not future.done():
                 future.set_result(self._lost(error))
 
-    def _lost(self, error: Exception | None) -> TransientStorageError:
+    def _lost(self, error: Exception | None) -> StoreUnreachableError:
         message = f"the connection to Redis at {self.where} was lost; calls in flight may have been executed"
-        lost = TransientStorageError(f"{message} ({error})" if error else message, where=self.where)
+        lost = StoreUnreachableError(f"{message} ({error})" if error else message, where=self.where)
         lost.__cause__ = error
         return lost

@@ -65,7 +65,7 @@ class RedisStorage:
 
     Acknowledged commits are as durable as the server makes them: with `appendonly yes` and
     `appendfsync always` they survive everything but the loss of the disk; `docs/redis.md` explains
-    other settings. A thread expires as a whole, `ttl` seconds after its last commit. Each event
+    other settings. A thread expires as a whole, `ttl` seconds after its last commit (0 or `None`: never). Each event
     loop has connections of its own; any number of loops may use one storage.
     """
 
@@ -150,6 +150,8 @@ class RedisStorage:
     def _begin(self, address: Address, limits: Limits, *, prefix: str, ttl: float | None, advise: bool) -> None:
         self.server = address.where
         """Host and port, for messages and telemetry."""
+        if ttl == 0:
+            ttl = None
         if ttl is not None:
             check_seconds("ttl", ttl)
         self._address, self._limits, self._advise = address, limits, advise

@@ -10,8 +10,11 @@ The journal of the serving store is drained to the other store, in both directio
   the secondary's thread with the primary's, or `merger` merges the secondary's history into the
   primary.
 - `monitor` does the background work.
+- `standby` is a pair that does not replicate.
 """
 
+from clew.storage.replicated.standby import UnreplicatedStorage
 from clew.storage.replicated.storage import ReplicatedStorage, ReplicationMode
+from clew.storage.replicated.validation import check_settings
 
-__all__ = ["ReplicatedStorage", "ReplicationMode"]
+__all__ = ["ReplicatedStorage", "ReplicationMode", "UnreplicatedStorage", "check_settings"]

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.clock import Clock
-from clew.errors import CorruptRecordError, StorageError, TransientStorageError
+from clew.errors import CorruptRecordError, StorageError, StoreUnreachableError, TransientStorageError
 from clew.ids import new_id
 from clew.storage.conversions import UNDECODABLE
 from clew.storage.execution import may_block, pause
@@ -124,7 +124,7 @@ class Coordinator:
                     await pause(seconds)
                     waited += seconds
                 case Fail(reason=reason):
-                    raise TransientStorageError(f"{reason} (last error: {self.last_error})")
+                    raise StoreUnreachableError(f"{reason} (last error: {self.last_error})")
 
     async def _held(self, use: Use) -> bool:
         """Whether the roles that an operation used are still valid after it ended. If not, the

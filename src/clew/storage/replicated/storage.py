@@ -379,6 +379,7 @@ class ReplicatedStorage(StorageWrapper):
             failover_count=state.failovers,
             active_backend="secondary" if over else "primary",
             replication_mode=self.mode,
+            enable_replication=True,
             replication_queue_size=self._monitor.queued,
             replication_lag=self._monitor.lag(),
             time_since_failover=since,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from clew.errors import TransientStorageError
+from clew.errors import StoreUnreachableError
 from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import Kind, StorageWrapper
@@ -46,7 +46,7 @@ class TimeoutStorage(StorageWrapper):
         return task.result()
 
     async def within(self, seconds: float, operation: Callable[[Storage], Awaitable[_T]]) -> _T:
-        """Return the result of a fast operation. Raises TransientStorageError after `seconds`."""
+        """Return the result of a fast operation. Raises StoreUnreachableError after `seconds`."""
         seconds = min(seconds, self._timeout)
         if not self.inner.capabilities.suspends or may_block():
             return await operation(self.inner)
@@ -54,4 +54,4 @@ class TimeoutStorage(StorageWrapper):
             async with asyncio.timeout(seconds):
                 return await operation(self.inner)
         except TimeoutError as error:
-            raise TransientStorageError(f"the {self.name} did not answer within {seconds:g} seconds") from error
+            raise StoreUnreachableError(f"the {self.name} did not answer within {seconds:g} seconds") from error

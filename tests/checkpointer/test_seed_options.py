@@ -1,0 +1,127 @@
+"""Options that PgCheckpointer and RedisCheckpointer have from the systems that Clew descends from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clew
+from clew.testing.servers import shared_postgres, shared_redis
+from tests.storage.postgres_support import own_schema, shared_schema
+
+ANA = {"thread_id": "t", "user_id": "ana"}
+
+
+@pytest.fixture
+def pg():
+    with shared_schema() as schema:
+        opened: list[clew.PgCheckpointer] = []
+
+        def make(**options: Any) -> clew.PgCheckpointer:
+            opened.append(clew.PgCheckpointer(shared_postgres(), schema=schema, **options))
+            return opened[-1]
+
+        yield make
+        for each in opened:
+            each.release()
+
+
+def test_numeric_users_come_back_as_numbers(tmp_path):
+    with (
+        own_schema(tmp_path) as schema,
+        clew.PgCheckpointer(shared_postgres(), schema=schema, user_id_type="bigint") as memory,
+    ):
+        mine = {"thread_id": 7, "user_id": -5}
+        memory.put_state(mine, {"n": 1})
+        described = memory.get_thread(mine)
+        assert described is not None
+        assert described.user_id == -5
+        assert memory.list_threads({"user_id": "-5"})[0].user_id == -5
+        assert memory.fork(mine, "fork")["user_id"] == -5
+        copied = memory.copy_thread(mine, "copy")
+        assert copied["user_id"] == -5
+        assert memory.get_state(copied) == {"n": 1}
+        memory.put_thread(mine, described)
+        memory.put_state("nobody's", 1)
+        assert [each.user_id for each in memory.list_threads({})] == [None]
+        assert memory.get_state({"thread_id": 7, "user_id": 6}) is None
+
+
+def test_a_text_of_digits_stays_a_text_where_users_are_texts(pg):
+    memory = pg()
+    memory.put_state({"thread_id": "t", "user_id": 5}, 1)
+    assert memory.get_thread({"thread_id": "t", "user_id": 5}).user_id == "5"
+
+
+def test_a_history_limit_removes_older_checkpoints_with_each_save(pg):
+    memory = pg(state_history_limit=2)
+    for number in range(4):
+        memory.put_state(ANA, {"n": number})
+    assert [each.state["n"] for each in memory.get_history(ANA)] == [3, 2]
+    memory.put_checkpoint(ANA, {"n": 4})
+    memory.update_state(ANA, set={"n": 5})
+    assert [each.state["n"] for each in memory.get_history(ANA)] == [5, 4]
+    for none in (0, None):
+        unlimited = pg(state_history_limit=none)
+        unlimited.put_state(ANA, {"n": 6})
+    assert len(memory.list_checkpoints(ANA)) == 4
+
+
+def test_without_isolation_user_ids_are_ignored(pg):
+    pg().put_state({"thread_id": "owned", "user_id": "ana"}, {"n": 1})
+    memory = pg(enforce_user_isolation=False)
+    bob = {"thread_id": "owned", "user_id": "bob"}
+    assert memory.get_state(bob) == memory.get_state("owned") == {"n": 1}
+    memory.put_state(bob, {"n": 2})
+    memory.put_state({"thread_id": "new", "user_id": "bob"}, {"n": 3})
+    assert {each.thread_id: each.user_id for each in memory.list_threads({"user_id": "carl"})} == {
+        "owned": "ana",
+        "new": None,
+    }
+    with memory.turn(bob) as turn:
+        turn.state["n"] += 1
+    assert memory.erase_user("bob") == 0
+    isolated = pg()
+    assert isolated.get_state({"thread_id": "owned", "user_id": "ana"}) == {"n": 3}
+    assert isolated.get_state(bob) is None
+
+
+def test_settings_of_the_connections_to_a_cache(pg):
+    memory = pg(redis_url=shared_redis(), redis_pool_config={"max_connections": 2, "client_name": "clew-of-a-test"})
+    memory.put_state("t", {"n": 1})
+    assert memory.get_state("t") == {"n": 1}
+    memory.put_state_cache("t", {"n": 2})
+    assert memory.status().cache.available
+    assert memory.status().cache.errors == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"redis_url": "redis://h", "redis_pool_config": {"no_such": 1}}, "no_such"),
+        ({"redis_url": "redis+cluster://h", "redis_pool_config": {}}, "redis_pool_config does not fit"),
+        ({"redis_url": "redis://h", "redis_pool_config": 5}, "must be a mapping"),
+        ({"redis_url": "redis://h?pool_size=2", "redis_pool_config": {}}, "put all settings there"),
+        ({"redis_pool_config": {}}, "give that too"),
+        ({"id_type": "int"}, "leave id_type out; numeric thread ids are accepted"),
+        ({"state_history_limit": -1}, "state_history_limit must be a whole number"),
+        ({"state_history_limit": 2, "durability": "background"}, "does not go with"),
+    ],
+)
+def test_options_that_can_t_be_honoured_are_refused_with_advice(pg, options, said):
+    with pytest.raises(clew.ConfigError, match=said):
+        pg(**options)
+
+
+def test_a_ttl_of_zero_means_that_threads_never_expire(tmp_path):
+    import redis
+
+    prefix = f"ttl-{tmp_path.name}"
+    with clew.RedisCheckpointer(shared_redis(), prefix=prefix, ttl=0) as memory:
+        memory.put_state("t", {"n": 1})
+        with redis.Redis.from_url(shared_redis()) as client:
+            keys = list(client.scan_iter(f"{prefix}*", count=10_000))
+            assert keys
+            assert {client.ttl(key) for key in keys if b"own" not in key} == {-1}
+            memory.delete_thread("t")
