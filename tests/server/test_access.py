@@ -74,7 +74,7 @@ def test_no_route_lets_one_user_reach_what_another_owns():
                         assert name in BODIES, f"{name} is new: add the body of a request that would change something"
                     address = path.format(**ARGUMENTS)
                     for asked in ({}, {"user_id": "ana"}, {"user_id": "bob"}):
-                        params = {**asked, "checkpoint_id": "c1", "from": "c1"}
+                        params = {**asked, "checkpoint_id": "c1", "from": "c1", "q": "s3cret"}
                         response = await http.request(method, address, params=params, json=BODIES.get(name))
                         assert response.status_code < 500, f"{name}: {response.text}"
                         assert "s3cret" not in response.text, f"{name} {asked}"

@@ -283,3 +283,36 @@ def test_the_body_and_the_rate_are_bounded():
         assert answers[-1] == 429
 
     served(test, limits=Limits(body_bytes=1000, rate=0.001, burst=10))
+
+
+def test_messages_are_found_in_all_threads_of_the_user():
+    async def test(memory, http):
+        for number in range(5):
+            config = {"thread_id": f"t{number}", "user_id": "ana"}
+            await memory.aput_messages(config, [{"role": "user", "content": f"To Lyon, {number}"}])
+        await memory.aput_messages({"thread_id": "b", "user_id": "bob"}, [{"role": "user", "content": "To Lyon!"}])
+        first = (await http.get("/api/search", params={"q": "lyon", "limit": 3})).json()
+        rest = (await http.get("/api/search", params={"q": "lyon", "limit": 3, "before": first["next"]})).json()
+        assert [each["thread_id"] for each in first["hits"] + rest["hits"]] == ["t4", "t3", "t2", "t1", "t0"]
+        assert rest["next"] is None
+        assert (await http.get("/api/search", params={"q": "lyon", "before": "nonsense"})).status_code == 400
+        assert (await http.get("/api/search")).status_code == 400
+
+    served(test, token="ana")
+
+
+def test_metrics_count_requests_by_route_and_name_nobody(caplog):
+    caplog.set_level("INFO", "clew.server.access")
+
+    async def test(_, http):
+        await http.get("/api/threads/of-ana/state", params={"search": "s3cret"})
+        await http.get("/made/up")
+        text = (await http.get("/metrics")).text
+        assert 'route="/api/threads/{thread_id}/state",status="404"} 1.0' in text
+        assert "of-ana" not in text
+        assert "made" not in text
+
+    served(test, token="ana")
+    assert '"caller": "ana"' in caplog.text
+    assert "s3cret" not in caplog.text
+    assert "of-ana" not in caplog.text

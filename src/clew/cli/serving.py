@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,7 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call the API. Repeatable.")
     ] = None,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log each request as a line of JSON.")] = False,
     ssl_certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
     ssl_keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
 ) -> None:
@@ -72,11 +74,22 @@ def serve(
     hosts = [*LOCAL_HOSTS, *(allow_host or ())]
     if not local and host not in ("0.0.0.0", "::"):
         hosts.append(host)
+    if access_log:
+        _log_requests()
     checkpointer = clew.connect(ctx.obj)
     served = app(checkpointer, authenticators=authenticators, hosts=hosts, origins=allow_origin or ())
     said = "without tokens, for this machine only" if not authenticators else "callers need a token"
     error_console().print(f"clew: serving {clew_url(ctx.obj)} ({said})", markup=False)
     run(served, checkpointer, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
+
+
+def _log_requests() -> None:
+    logger = logging.getLogger("clew.server.access")
+    logger.setLevel(logging.INFO)
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    logger.propagate = False
 
 
 def clew_url(url: str) -> str:

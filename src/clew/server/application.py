@@ -20,12 +20,13 @@ from clew.ids import new_id
 from clew.server.access import Authenticator, Caller
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
-from clew.server.routes import messages, operations, states, threads, turns
+from clew.server.routes import messages, operations, search, states, threads, turns
+from clew.server.telemetry import MEDIA_TYPE, Telemetry
 from clew.server.turns import Turns
 
 OPEN: Final = Caller(name="local", user=clew.ANY_USER, scope="write")
 """The caller of a server without tokens, which answers to this machine only."""
-_GROUPS: Final = (threads, states, messages, turns, operations)
+_GROUPS: Final = (threads, states, messages, search, turns, operations)
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="clew"'}
 
 
@@ -42,6 +43,13 @@ async def readyz(request: Request[Any, Any, Any]) -> Response[Any]:
     ready = status.primary_healthy or bool(status.secondary_healthy)
     # Why it is down may name hosts: that is in `/api/status`, for operators only.
     return Response({"status": "ok" if ready else "unavailable"}, status_code=200 if ready else 503)
+
+
+@get("/metrics", tags=["health"], summary="Metrics for Prometheus", media_type=MEDIA_TYPE)
+async def metrics(request: Request[Any, Any, Any]) -> bytes:
+    """Return counts and durations of requests."""
+    text: bytes = request.app.state.telemetry.text()
+    return text
 
 
 def app(
@@ -67,6 +75,7 @@ def app(
     async def guard(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
         connection.scope["clew_caller"] = authenticate(connection, authenticators)  # type: ignore[typeddict-unknown-key]
 
+    telemetry = Telemetry()
     open_turns = Turns(checkpointer, new_id)
     api = Router(
         "/api",
@@ -75,8 +84,8 @@ def app(
         security=[{"token": []}],
     )
     inner = Litestar(
-        [api, healthz, readyz],
-        state=State({"memory": checkpointer, "turns": open_turns}),
+        [api, healthz, readyz, metrics],
+        state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry}),
         on_shutdown=[open_turns.close],
         openapi_config=OpenAPIConfig(
             title="Clew",
@@ -94,7 +103,7 @@ def app(
         on_app_init=[_without_logging],
         request_max_body_size=None,  # The gate bounds it.
     )
-    return Gate(inner, hosts=hosts, origins=origins, limits=limits)
+    return Gate(inner, hosts=hosts, origins=origins, limits=limits, telemetry=telemetry)
 
 
 def authenticate(connection: ASGIConnection[Any, Any, Any, Any], authenticators: Sequence[Authenticator]) -> Caller:

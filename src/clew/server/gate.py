@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from clew.bounded import BoundedMap
 from clew.server.problems import MEDIA_TYPE, Problem, document
+from clew.server.telemetry import Telemetry
 
 _log = logging.getLogger("clew.server")
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -53,12 +54,14 @@ class Gate:
         hosts: Sequence[str] | None,
         origins: Sequence[str] = (),
         limits: Limits | None = None,
+        telemetry: Telemetry,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origins)
         self._limits = limits or Limits()
+        self._telemetry = telemetry
         self._monotonic = monotonic
         self._buckets: BoundedMap[str, tuple[float, float]] = BoundedMap(max_entries=10_000)
 
@@ -66,14 +69,15 @@ class Gate:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
-        began = False
+        started = self._monotonic()
+        status = 0
         origin = _header(scope, b"origin")
         allowed = origin if origin in self._origins else None
 
         async def guarded_send(message: Any) -> None:
-            nonlocal began
+            nonlocal status
             if message["type"] == "http.response.start":
-                began = True
+                status = message["status"]
                 headers = list(message.get("headers", ()))
                 present = {name.lower() for name, _ in headers}
                 headers += [each for each in _HEADERS if each[0] not in present]
@@ -82,17 +86,20 @@ class Gate:
                 message = {**message, "headers": headers}
             await send(message)
 
+        scope = {**scope, "path": _raw_path(scope)}
+        self._telemetry.began()
         try:
             self._check(scope, origin)
             if scope["method"] == "OPTIONS" and allowed and _header(scope, b"access-control-request-method"):
                 await _answer(guarded_send, 204, b"", b"text/plain")
                 return
-            scope = {**scope, "path": _raw_path(scope)}
             await self._inner(scope, self._bounded(scope, receive), guarded_send)
         except Problem as refusal:
-            if not began:
+            if not status:
                 body = json.dumps(document(refusal.status_code, refusal.name, refusal.detail)).encode()
                 await _answer(guarded_send, refusal.status_code, body, MEDIA_TYPE.encode())
+        finally:
+            self._telemetry.ended(scope, status, self._monotonic() - started)
 
     def _check(self, scope: Any, origin: str | None) -> None:
         host = _host(_header(scope, b"host") or "")
