@@ -144,7 +144,8 @@ CREATE TABLE "golden schema".threads (
     text text NOT NULL COLLATE pg_catalog."C",
     data bytea NOT NULL,
     chain text COLLATE pg_catalog."C",
-    chained_at bigint
+    chained_at bigint,
+    points bigint[]
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.05');
 CREATE TABLE "golden schema".value_rows (

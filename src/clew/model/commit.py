@@ -96,6 +96,17 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True):
     epoch: int = 0
 
 
+class BackTo(Struct, frozen=True, array_like=True):
+    """Where a branch of the conversation begins: after the new checkpoint's parent, or after a message.
+
+    With `parent`, also if the parent is the head. Otherwise after the commit that added the message
+    `message_id`; `None` means before all messages. A message that does not exist begins no branch.
+    """
+
+    message_id: str | None = None
+    parent: bool = False
+
+
 class After(Struct, frozen=True):
     """The required end of the thread's chain. `None`: it has no chain, or does not exist."""
 
@@ -107,8 +118,9 @@ class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     A storage checks the owner, the receipt (has this `commit_id` been applied?), `basis`, `after` and
     `fence`, then applies `remove`, `fork`, `values`, `merge`, `checkpoint`, `attachments`, `messages` and
-    `thread`, in this order. `clew.storage.rules` has the rules that may refuse it. `begin`, `after`,
-    `journal` and `receipts` (ids of commits that count as applied from now on) are for replication.
+    `thread`, in this order. `clew.storage.rules` has the rules that may refuse it. `back_to` begins a branch
+    of the conversation with this commit. `begin`, `after`, `journal` and `receipts` (ids of commits that
+    count as applied from now on) are for replication.
 
     Some parts exclude each other: a fork takes only a description, and a merge of rows only a removal.
 
@@ -131,6 +143,7 @@ class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep_attachments: bool = False
     messages: tuple[MessageRecord, ...] = ()
     thread: ThreadFields | None = None
+    back_to: BackTo | None = None
     begin: Begin | None = None
     after: After | None = None
     journal: bytes | None = None
@@ -147,6 +160,7 @@ class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "attachments": self.attachments,
             "messages": self.messages,
             "receipts": self.receipts,
+            "back_to": self.back_to,
         }
         if self.fork is not None:
             others |= {"basis": self.basis, "remove": self.remove, "merge": self.merge}

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clew.model.commit import TheHead
 from clew.model.config import User
 from clew.model.dict_record import DictRecord
 from clew.model.records import (
@@ -70,7 +71,7 @@ class ValuePage(Struct, frozen=True, kw_only=True):
 
     Forks share the values under `fixed_before`, which can't be merged or dropped. A fork has the values
     under `inherited` from its source, and they don't count in its size. `sequence` is the thread's (see
-    `Removal.as_of`).
+    `Removal.as_of`), and so are the branch `points` (see `clew.storage.branches`).
     """
 
     basis: Basis | None
@@ -78,6 +79,7 @@ class ValuePage(Struct, frozen=True, kw_only=True):
     fixed_before: int = 0
     inherited: int = 0
     sequence: int = 0
+    points: tuple[Range, ...] = ()
 
 
 class Content(Struct, frozen=True, kw_only=True):
@@ -89,6 +91,7 @@ class Content(Struct, frozen=True, kw_only=True):
     checkpoints: tuple[CheckpointRecord, ...]
     attachments: tuple[AttachmentRecord, ...]
     messages: tuple[MessageRecord, ...]
+    points: tuple[Range, ...] = ()
 
 
 class AttachmentQuery(Struct, frozen=True, kw_only=True):
@@ -101,10 +104,16 @@ class AttachmentQuery(Struct, frozen=True, kw_only=True):
 
 
 class MessageQuery(Struct, frozen=True, kw_only=True):
-    """A thread's messages, in order. `search` is folded text; `message_id` asks for one."""
+    """A thread's messages, in order. `search` is folded text; `message_id` asks for one, on any branch.
+
+    `branch` limits the answer to the conversation of the head, or of the checkpoint with this id in
+    `namespace`, as of that moment (nothing, if there is no such checkpoint). `None` means all branches.
+    """
 
     thread_id: str
     user: User
+    branch: str | TheHead | None = None
+    namespace: str = ""
     search: str | None = None
     message_id: str | None = None
     offset: int = 0

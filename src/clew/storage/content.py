@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from clew.errors import EncryptionError
-from clew.model.commit import NewCheckpoint, ThreadFields
+from clew.model.commit import BackTo, NewCheckpoint, ThreadFields
 from clew.model.config import ANY_USER
 from clew.model.queries import (
     AttachmentQuery,
@@ -24,6 +24,7 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, CheckpointRecord, MessageRecord, Range, ThreadRecord, ValueRow
+from clew.storage.branches import LAST_NUMBER, is_within, visible
 from clew.storage.columns import UnreadableFrame, damaged_thread
 from clew.storage.conversions import union
 from clew.storage.protocol import Storage
@@ -96,6 +97,7 @@ def content_of(
         checkpoints=page.checkpoints[::-1],
         attachments=tuple(attachments),
         messages=tuple(messages),
+        points=values.points,
     )
 
 
@@ -108,7 +110,7 @@ def parts(content: Content, rows: Iterable[ValueRow]) -> Iterator[tuple[datetime
     """Yield time and parts of a copy's commits after the description: values, then checkpoints.
 
     Each commit relies on the ones before it. `rows` hold the content's values without gaps
-    (`clew.codec.rows.unbroken`).
+    (`clew.codec.rows.unbroken`). The copy has other sequence numbers, and the same branches.
     """
     source = content.thread
     for row in rows:
@@ -116,23 +118,49 @@ def parts(content: Content, rows: Iterable[ValueRow]) -> Iterator[tuple[datetime
     attached: dict[tuple[str, str], list[AttachmentRecord]] = defaultdict(list)
     for each in content.attachments:
         attached[each.namespace, each.checkpoint_id].append(each)
-    messages = deque(content.messages)
-    for checkpoint in content.checkpoints:
-        said: list[MessageRecord] = []
-        # Messages go with the checkpoint they precede, so that a fork gets the right ones.
-        while messages and messages[0].sequence <= checkpoint.sequence:
-            said.append(messages.popleft())
-        yield (
-            checkpoint.created_at,
-            {
-                "checkpoint": again(checkpoint),
-                "attachments": tuple(attached.pop((checkpoint.namespace, checkpoint.checkpoint_id), ())),
-                "messages": tuple(said),
-            },
-        )
-    rest = tuple(each for keyed in attached.values() for each in keyed)
-    if rest or messages:
-        yield source.updated_at, {"attachments": rest, "messages": tuple(messages)}
+    messages, checkpoints = deque(content.messages), deque(content.checkpoints)
+    starts = {start: BackTo(_last_said(content, parent)) for parent, start in content.points}
+    # No commit may have messages from before and after one of these numbers.
+    cuts = sorted({*(parent for parent, _ in content.points), *(start - 1 for start in starts), LAST_NUMBER})
+    begin = 0
+    for cut in cuts:
+        back_to = starts.get(begin)
+        if back_to is not None and not (checkpoints and checkpoints[0].sequence == begin):
+            # The checkpoint that began this branch was removed.
+            yield source.updated_at, {"back_to": back_to}
+            back_to = None
+        while checkpoints and checkpoints[0].sequence <= cut:
+            checkpoint = checkpoints.popleft()
+            # Messages go with the checkpoint they precede, so that a fork gets the right ones.
+            yield (
+                checkpoint.created_at,
+                {
+                    "checkpoint": again(checkpoint),
+                    "attachments": tuple(attached.pop((checkpoint.namespace, checkpoint.checkpoint_id), ())),
+                    "messages": _taken(messages, checkpoint.sequence),
+                    "back_to": back_to,
+                },
+            )
+            back_to = None
+        rest = () if cut < LAST_NUMBER else tuple(each for keyed in attached.values() for each in keyed)
+        said = _taken(messages, cut)
+        if rest or said:
+            yield source.updated_at, {"attachments": rest, "messages": said}
+        begin = cut + 1
+
+
+def _taken(messages: deque[MessageRecord], upto: int) -> tuple[MessageRecord, ...]:
+    """Take the messages up to a sequence number from the beginning of `messages`."""
+    taken: list[MessageRecord] = []
+    while messages and messages[0].sequence <= upto:
+        taken.append(messages.popleft())
+    return tuple(taken)
+
+
+def _last_said(content: Content, upto: int) -> str | None:
+    """The last message of the branch that ends with the sequence number `upto`."""
+    ranges = visible(content.points, upto)
+    return next((each.message_id for each in reversed(content.messages) if is_within(ranges, each.sequence)), None)
 
 
 def again(record: CheckpointRecord) -> NewCheckpoint:
@@ -164,6 +192,10 @@ def _comparable(content: Content) -> tuple[object, ...]:
         [replace(each, sequence=0) for each in content.checkpoints],
         content.attachments,
         [replace(each, sequence=0) for each in content.messages],
+        [
+            (sum(each.sequence < start for each in content.messages), _last_said(content, parent))
+            for parent, start in content.points
+        ],
     )
 
 

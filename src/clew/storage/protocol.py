@@ -24,6 +24,10 @@ does not affect the others. A failure of the whole storage is raised instead. Fo
 6. *Attachments* replace those with the same key; with `keep_attachments`, existing ones stay.
 7. *Messages* with a known id replace that message in its place; others are appended.
 8. *Thread* replaces the describing fields.
+9. *Branches.* The thread gets a branch point (`clew.storage.branches`) if the commit has a `back_to`;
+   or if its new checkpoint of the main namespace has a parent that exists, or `None`, and is not the
+   head; or if it removes all checkpoints of the newest branch, so that the head is on another one.
+   Other namespaces begin no branches.
 
 A commit that only removes, or only brings receipts, does not create a thread. All times come from the
 commit; the order never does. A commit increments the thread's sequence by one, and its epoch by at
@@ -37,9 +41,10 @@ refused or repeated commit adds no entry; one that finds no thread to remove fro
 commit creates, also by a fork, has the incarnation and epoch of the commit's `begin`, if it has one.
 
 **Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`.
-Its copy of the checkpoint has sequence 1, and so have its messages: those that were added to the source
-up to the checkpoint. Shared values don't count in the fork's size. Values that a fork needs are under
-`fixed_before` in its source, until the fork is deleted or cleared.
+Its copy of the checkpoint has sequence 1, and so have its messages: those of the checkpoint's branch that
+were added to the source up to the checkpoint. It has no branch points. Shared values don't count in the
+fork's size. Values that a fork needs are under `fixed_before` in its source, until the fork is deleted or
+cleared.
 
 **Owners.** Everybody who knows its id can read and write a thread without an owner. It is listed under
 `None` only.

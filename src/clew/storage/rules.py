@@ -196,8 +196,8 @@ class Decision(Generic[Thread]):
     `existing` is the thread that was found; `kept` is the same, or `None` if it is deleted or did not
     exist. `repeated`: there is nothing to do. `origin`: source thread and checkpoint of a fork.
     `dropped`: the rows to remove. `replaced`: the rows that merged rows replace. `replaces`: the new
-    checkpoint replaces the one with its id, and keeps that one's parent. `ends_leases`: the thread gets
-    an owner in whose space its leases are not.
+    checkpoint replaces the one with its id, and keeps that one's parent. `branches`: its parent is not
+    the main namespace's head. `ends_leases`: the thread's leases are not in its new owner's space.
     """
 
     existing: Thread | None
@@ -205,6 +205,7 @@ class Decision(Generic[Thread]):
     owner: str | None = None
     parent: str | None = None
     replaces: bool = False
+    branches: bool = False
     ends_leases: bool = False
     repeated: bool = False
     origin: tuple[Thread, str] | None = None
@@ -351,7 +352,7 @@ def _decide_parent(commit: Commit, new: NewCheckpoint, decision: Decision[Thread
             there = thread is not None and parent not in gone and facts.has_checkpoint(thread, new.namespace, parent)
             if not there:
                 raise PARENT.refuse(commit, head)
-    decision.parent = parent
+    decision.parent, decision.branches = parent, parent != head and not new.namespace
 
 
 # Properties of a commit alone

@@ -10,6 +10,7 @@ from clew.ids import new_id
 from clew.model.commit import (
     HEAD,
     After,
+    BackTo,
     Begin,
     Commit,
     ForkSource,
@@ -131,6 +132,7 @@ def commit(
     after: After | None = None,
     journal: bytes | None = None,
     receipts: Sequence[str] = (),
+    back_to: BackTo | None = None,
 ) -> Commit:
     return Commit(
         commit_id=new_id() if commit_id is None else commit_id,
@@ -152,6 +154,7 @@ def commit(
         after=after,
         journal=journal,
         receipts=tuple(receipts),
+        back_to=back_to,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from clew.errors import ClewError
-from clew.model.commit import Applied, Commit
+from clew.model.commit import HEAD, Applied, Commit
 from clew.model.config import ANY_USER, User
 from clew.model.queries import (
     AttachmentQuery,
@@ -236,6 +236,7 @@ class DrivenStorage:
             found[f"values of {thread_id}"] = self.values(thread_id)
             found[f"attachments of {thread_id}"] = self.attachments(None, thread_id)
             found[f"messages of {thread_id}"] = self.messages(thread_id)
+            found[f"conversation of {thread_id}"] = self.message_ids(thread_id, branch=HEAD)
         return found
 
 

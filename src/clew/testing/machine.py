@@ -39,6 +39,7 @@ from clew.testing.strategies import (
     THREADS,
     USERS,
     attachment_lists,
+    back_tos,
     covers_within,
     field_sets,
     message_lists,
@@ -125,6 +126,7 @@ class StorageMachine(ComparedStorages):
             head = replace(head, checkpoint_id=commit_id)
         basis = data.draw(st.sampled_from([None, self.model.values(thread_id).basis]), label="basis")
         parts: dict[str, Any] = {"basis": basis, "values": new, "checkpoint": head, "messages": messages}
+        parts["back_to"] = data.draw(some([None, None, None], back_tos), label="back to")
         self.apply(self.noted(data, commit(thread_id, commit_id=commit_id, user=user, at=later(at), **parts)))
 
     @rule(data=st.data(), at=seconds)
@@ -147,9 +149,10 @@ class StorageMachine(ComparedStorages):
             "messages": message_lists,
             "thread": st.none() | field_sets([user if isinstance(user, str) else owner]),
             "remove": some([None], removals),
+            "back_to": some([None], back_tos),
         }
         made: dict[str, Any] = {name: data.draw(part, label=name) for name, part in parts.items()}
-        if not any(made.values()):
+        if not any(value for name, value in made.items() if name != "back_to"):
             made["thread"] = fields("a name", user_id=owner)
         fence = data.draw(some([None, None, self.last_tokens.get(thread_id)], list(self.tokens)), label="fence")
         keep = data.draw(st.booleans(), label="keep")

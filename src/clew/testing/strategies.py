@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from clew.model.commit import HEAD, NewCheckpoint, Removal, ThreadFields
+from clew.model.commit import HEAD, BackTo, NewCheckpoint, Removal, ThreadFields
 from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, MessageRecord, Range, ValueRow
 from clew.testing.build import attachment, checkpoint, fields, later, message, row
@@ -140,12 +140,17 @@ checkpoint_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 message_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"search": _needles, "offset": st.integers(0, 3), "limit": _limits},
-    optional={"message_id": st.sampled_from(MESSAGES)},
+    optional={
+        "message_id": st.sampled_from(MESSAGES),
+        "branch": st.sampled_from([HEAD, *CHECKPOINTS]),
+        "namespace": st.sampled_from(NAMESPACES),
+    },
 )
 search_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"needle": st.sampled_from(NEEDLES[1:]), "limit": _limits},
     optional={"before": st.tuples(seconds.map(later), st.sampled_from(THREADS), st.sampled_from(MESSAGES))},
 )
+back_tos: st.SearchStrategy[BackTo] = st.sampled_from([BackTo(None), BackTo(parent=True), *map(BackTo, MESSAGES)])
 thread_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"search": _needles, "offset": st.integers(0, 2), "limit": _limits},
     optional={"thread_id": st.sampled_from(THREADS)},

@@ -39,8 +39,10 @@ from clew.model.records import (
     JournalEntry,
     LeaseRecord,
     MessageRecord,
+    Range,
     ThreadRecord,
 )
+from clew.storage.branches import is_within, visible
 from clew.storage.content import content_of, content_queries
 from clew.storage.found import newest
 from clew.storage.memory.facts import MemoryFacts, overlapping
@@ -116,6 +118,8 @@ class MemoryStorage:
             undo.append(decided.origin[0].log.forks, thread.log)
         thread.sequence += 1
         thread.updated_at = max(thread.updated_at, commit.at)
+        if kept and (decided.branches or commit.back_to is not None or commit.remove is not None):
+            kept.branch(commit, decided)
         if commit.values:
             thread.append(commit.values, undo)
         if commit.merge:
@@ -244,6 +248,7 @@ class MemoryStorage:
                 fixed_before=thread.log.fixed_before,
                 inherited=thread.log.inherited,
                 sequence=thread.sequence,
+                points=thread.points,
             )
 
     async def attachments(self, query: AttachmentQuery) -> list[AttachmentRecord]:
@@ -266,6 +271,9 @@ class MemoryStorage:
                 kept = {key: kept[key] for key in [query.message_id] if key in kept}
             needle = query.search or ""
             found = (each for each in kept.values() if needle in each[1].text)
+            if thread and query.branch is not None and query.message_id is None:
+                ranges = _branch(thread, query)
+                found = (each for each in found if is_within(ranges, each[0]))
             page = islice(found, query.offset, _stop(query))
             return [replace(message, sequence=sequence) for sequence, message in page]
 
@@ -356,6 +364,14 @@ def _sum(totals: Iterable[Totals]) -> Totals:
     counts = [(each.messages, each.tool_calls, each.checkpoints, each.bytes) for each in totals]
     messages, tool_calls, checkpoints, size = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0, 0)
     return Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
+
+
+def _branch(thread: Thread, query: MessageQuery) -> list[Range]:
+    """The sequence numbers of the branch that `query` asks for."""
+    if isinstance(query.branch, str):
+        number = thread.of_checkpoint(query.namespace, query.branch)
+        return [] if number is None else visible(thread.points, number)
+    return visible(thread.points)
 
 
 def _stop(query: MessageQuery | ThreadQuery) -> int | None:

@@ -12,10 +12,11 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from clew.model.commit import Applied, Commit, Removal
-from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, ThreadRecord, ValueRow
+from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, Range, ThreadRecord, ValueRow
+from clew.storage.branches import is_within, parent_of_branch, visible, with_point
 from clew.storage.memory.undo import Undo
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
-from clew.storage.rules import StoredRow, made_checkpoint
+from clew.storage.rules import Decision, StoredRow, made_checkpoint
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -68,6 +69,7 @@ class Thread:
     text: str = ""
     data: bytes = b""
     forked_from: tuple[str, str] | None = None
+    points: tuple[Range, ...] = ()
     namespaces: dict[str, dict[str, CheckpointRecord]] = field(default_factory=dict)
     attachments: dict[tuple[str, str], dict[str, AttachmentRecord]] = field(default_factory=dict)
     messages: dict[str, tuple[int, MessageRecord]] = field(default_factory=dict)
@@ -95,6 +97,17 @@ class Thread:
 
     def _lineages(self, namespace: str | None) -> Iterable[dict[str, CheckpointRecord]]:
         return self.namespaces.values() if namespace is None else [self.namespaces.get(namespace, {})]
+
+    def of_message(self, message_id: str) -> int | None:
+        return self.messages[message_id][0] if message_id in self.messages else None
+
+    def of_checkpoint(self, namespace: str, checkpoint_id: str) -> int | None:
+        found = self.namespaces.get(namespace, {}).get(checkpoint_id)
+        return found.sequence if found else None
+
+    def of_head(self) -> int | None:
+        head = next(self.newest_first(""), None)
+        return head.sequence if head else None
 
     def record(self) -> ThreadRecord:
         head = next(self.newest_first(""), None) or next(self.newest_first(None), None)
@@ -188,6 +201,12 @@ class Thread:
         self.size -= sum(size_of(row) for row in self.rows if row.first >= self.log.inherited)
         self.rows = rows
 
+    def branch(self, commit: Commit, decided: Decision[Thread]) -> None:
+        """Add a branch point if `commit`, whose removals were applied, goes back."""
+        number = parent_of_branch(commit, decided, self.points, self)
+        if number is not None:
+            self.points = with_point(self.points, number, self.sequence)
+
     def add(self, commit: Commit, parent_id: str | None, undo: Undo) -> None:
         """Add the parts of `commit` except values. A replaced checkpoint keeps its parent."""
         if new := commit.checkpoint:
@@ -235,7 +254,8 @@ class Thread:
         self.namespaces = {origin.namespace: {checkpoint_id: copy}}
         keyed = {key: replace(each, checkpoint_id=checkpoint_id) for key, each in attached.items()}
         self.attachments = {(origin.namespace, checkpoint_id): keyed}
-        self.messages = {key: (1, each) for key, (at, each) in source.messages.items() if at <= origin.sequence}
+        said = visible(source.points, origin.sequence)
+        self.messages = {key: (1, each) for key, (at, each) in source.messages.items() if is_within(said, at)}
         self.text, self.data, self.run_id = source.text, source.data, source.run_id
         self.forked_from = (source.thread_id, origin.checkpoint_id)
         self.rows = list(source.rows)

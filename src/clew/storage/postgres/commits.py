@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.errors import ClewError
-from clew.model.commit import HEAD, Applied, Commit, NewCheckpoint
+from clew.model.commit import HEAD, Applied, BackTo, Commit, NewCheckpoint
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
@@ -24,14 +24,14 @@ from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
-FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 65
+FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 66
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
 
 def is_append(commit: Commit) -> bool:
     """Whether `commit` only adds. `commit_fast_appends` takes it, and may still skip it."""
-    if commit.remove is not None or commit.fork or commit.thread or commit.merge or commit.receipts:
+    if commit.remove is not None or commit.fork or commit.thread or commit.merge or commit.back_to or commit.receipts:
         return False
     new = commit.checkpoint
     if new is None:
@@ -48,8 +48,11 @@ def _repeats_attachments(commit: Commit) -> bool:
 
 
 def _allows_any_parent(commit: Commit, new: NewCheckpoint) -> bool:
-    """Whether the new checkpoint keeps the parent that it names, even if that is not the head."""
-    return commit.basis is not None and new.on_conflict == "branch" and new.parent is not HEAD
+    """Whether the new checkpoint keeps the parent that it names, even if that is not the head.
+
+    Not in the main namespace, where another parent begins a branch: `commit` adds its point.
+    """
+    return commit.basis is not None and new.on_conflict == "branch" and new.parent is not HEAD and new.namespace != ""
 
 
 def is_save(commit: Commit) -> bool:
@@ -81,7 +84,7 @@ def fast_save_parameters(commit: Commit, users: UserColumn) -> Parameters:
         basis.epoch,
         *(_NO_VALUES if values is None else (values.first, values.count, values.digests, values.data)),
         escaped(new.checkpoint_id),
-        parent is HEAD or new.on_conflict == "branch",
+        parent is HEAD or _allows_any_parent(commit, new),
         parent is HEAD,
         None if parent is HEAD or parent is None else escaped(parent),
         escaped(new.namespace),
@@ -305,7 +308,16 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     # If a receipt repeats, the last one counts. Those that would be pruned at once are left out.
     receipts = [*dict.fromkeys(reversed(commit.receipts))][: RECEIPTS_KEPT + RECEIPTS_PRUNED - 1]
     parameters.append([escaped(each) for each in reversed(receipts)] or None)
+    parameters.append(_back_to(commit.back_to))
     return parameters
+
+
+def _back_to(back_to: BackTo | None) -> str | None:
+    if back_to is None:
+        return None
+    if back_to.parent:
+        return "^"
+    return "-" if back_to.message_id is None else "+" + escaped(back_to.message_id)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[Any]:

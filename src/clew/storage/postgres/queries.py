@@ -68,8 +68,7 @@ class Statements:
         with_receipts = sql["journal"].replace("@receipts", sql["journal_receipts"])
         self._journal_and_receipts = with_receipts.replace("@which", "thread_id = $3 AND")
         self._trim = sql["trim"]
-        self._one_message = sql["messages"].replace("@which", sql["messages_one"])
-        self._all_messages = sql["messages"].replace("@which", sql["messages_all"])
+        self._messages: dict[tuple[str, str | None], str] = {}
         self._threads = {
             kind: self._thread_statement("threads", kind)
             for kind in ("threads_one", "threads_of_user", "threads_of_nobody", "threads_of_all")
@@ -163,11 +162,29 @@ class Statements:
     def messages(self, query: MessageQuery) -> Question:
         parameters = [*self._who(query.thread_id, query.user), query.limit, query.offset]
         wanted = pattern(query.search) if query.search else None
+        kind, branch = "messages_all", None
         if query.message_id is not None:
-            return self._one_message, [*parameters, escaped(query.message_id), wanted]
-        if wanted is not None:
-            return self._sql["messages_found"], [*parameters, wanted]
-        return self._all_messages, parameters
+            kind = "messages_one"
+            parameters += [escaped(query.message_id), wanted]
+        elif wanted is not None:
+            kind = "messages_found"
+            parameters.append(wanted)
+        if kind != "messages_one" and query.branch is not None:
+            branch = "messages_of_head"
+            if isinstance(query.branch, str):
+                branch = "messages_of_checkpoint"
+                parameters += [escaped(query.namespace), escaped(query.branch)]
+        statement = self._messages.get((kind, branch))
+        if statement is None:
+            statement = self._messages[kind, branch] = self._message_statement(kind, branch, len(parameters))
+        return statement, parameters
+
+    def _message_statement(self, kind: str, branch: str | None, count: int) -> str:
+        """Return the statement for messages. The branch's parameters are the last of `count`."""
+        sql = self._sql
+        text = sql[kind] if kind == "messages_found" else sql["messages"].replace("@which", sql[kind])
+        within = "" if branch is None else " " + sql[branch]
+        return text.replace("@branch", within.replace("@namespace", f"${count - 1}").replace("@id", f"${count}"))
 
     def threads(self, query: ThreadQuery) -> Question:
         parameters = [query.limit, query.offset, escaped(query.search) if query.search else None]
@@ -254,16 +271,18 @@ def checkpoint_pages(rows: list[Row], count: int) -> list[CheckpointPage]:
 
 def value_page(rows: list[Row]) -> ValuePage:
     values: list[ValueRow] = []
-    basis, thread_sequence = None, 0
-    for n1, n2, sequence, incarnation, digests, data in rows:
+    basis, thread_sequence, packed = None, 0, None
+    for n1, n2, sequence, incarnation, digests, data, points in rows:
         if incarnation is None:
             row = value_row(n1, n2, digests, data)
             if row is not None:
                 values.append(row)
         else:
             basis, thread_sequence = Basis(incarnation=incarnation, epoch=n1, next_value=n2), sequence
+            packed = points
     values.sort(key=_by_first)
-    return ValuePage(basis=basis, rows=tuple(values), sequence=thread_sequence)
+    points = _ranges(packed) if packed else ()
+    return ValuePage(basis=basis, rows=tuple(values), sequence=thread_sequence, points=points or ())
 
 
 def attachment_records(rows: Iterable[Row]) -> list[AttachmentRecord]:

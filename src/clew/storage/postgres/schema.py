@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 
 from clew.errors import ConfigError, SchemaVersionError, StorageError, shown
+from clew.storage.branches import MOST_POINTS
 from clew.storage.postgres.connections import MAINTENANCE_TIMEOUT
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
@@ -36,7 +37,8 @@ NEWEST_THREADS = 500
 
 _NAME_BYTES = 63
 _MARKS = re.compile(
-    r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|indexed_from|newest_threads)\b"
+    r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|most_points|indexed_from"
+    r"|newest_threads)\b"
 )
 _RULE = re.compile(r"@rule_(\w+)")
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION @schema\.(\w+_@code)\((.*?)\$clew\$(.*?)\$clew\$;", re.DOTALL)
@@ -88,6 +90,7 @@ class Schema:
             "@user_type": users.definition,
             "@receipts_kept": str(RECEIPTS_KEPT),
             "@receipts_pruned": str(RECEIPTS_PRUNED),
+            "@most_points": str(MOST_POINTS),
             "@indexed_from": str(INDEXED_FROM),
             "@newest_threads": str(NEWEST_THREADS),
         }

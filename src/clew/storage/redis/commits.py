@@ -143,6 +143,9 @@ def _parts(commit: Commit, source: Source | None) -> tuple[bytes, list[Argument]
     if commit.receipts:
         parts += b"P"
         given += (len(commit.receipts), *map(text_bytes, commit.receipts))
+    if (back_to := commit.back_to) is not None:
+        parts += b"B"
+        given.append(b"^" if back_to.parent else _optional_name(back_to.message_id))
     return parts, given
 
 

@@ -12,7 +12,7 @@ from msgspec import msgpack
 from clew.errors import CorruptRecordError, StorageError
 from clew.model.commit import NewCheckpoint, ThreadFields
 from clew.model.config import ANY_USER, User
-from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, MessageRecord, ValueRow
+from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, MessageRecord, Range, ValueRow
 from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, damaged_thread, value_row
 from clew.storage.conversions import (
     UNDECODABLE,
@@ -197,6 +197,16 @@ def read_origin(stored: bytes) -> tuple[Any, Any]:
         return _decode_origin(memoryview(stored)[1:]) if stored else (None, None)
     except UNDECODABLE:
         return 0, 0
+
+
+_POINT = struct.Struct(">II")
+
+
+def read_points(stored: bytes, thread_id: str) -> tuple[Range, ...]:
+    """Return branch points. Raises CorruptRecordError if they are damaged."""
+    if len(stored) % _POINT.size != 1:
+        raise damaged_thread(thread_id, "its branch points in Redis can't be read")
+    return tuple((parent, start) for parent, start in _POINT.iter_unpack(memoryview(stored)[1:]))
 
 
 # Checkpoints

@@ -33,6 +33,7 @@ from clew.storage.redis.layout import (
     read_header,
     read_message,
     read_origin,
+    read_points,
     read_rows,
     user_field,
 )
@@ -100,7 +101,8 @@ def _value_page(answer: Any, thread_id: str) -> ValuePage:
     if not answer:
         return ValuePage(basis=None)
     header = read_header(answer[0], thread_id)
-    return ValuePage(basis=header.basis, rows=read_rows(answer[1]), sequence=header.sequence)
+    points = read_points(answer[2], thread_id)
+    return ValuePage(basis=header.basis, rows=read_rows(answer[1]), sequence=header.sequence, points=points)
 
 
 async def attachments(caller: Caller, keys: Keys, query: AttachmentQuery) -> list[AttachmentRecord]:
@@ -143,6 +145,8 @@ def _message_arguments(query: MessageQuery, after: bytes, skip: int, limit: int 
         skip,
         _number(limit),
         SCANNED_AT_ONCE,
+        _optional(query.branch) if query.branch is None or isinstance(query.branch, str) else b"^",
+        text_bytes(query.namespace),
     ]
 
 

@@ -3,7 +3,7 @@
 An entry is a version byte, the CRC-32 of the rest (4 bytes, big-endian), and the rest: msgpack of
 the model's own structs. `Commit` and `Removal` are written by field name without defaults, the
 structs inside them as arrays, by position (`array_like`). So any change to their fields needs a new
-version number.
+version number. Version 3 added `Commit.back_to`; entries of version 2 are read, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from clew.model.commit import Commit
 from clew.model.records import JournalEntry
 from clew.storage.conversions import UNDECODABLE, bytes_text, text_bytes
 
-VERSION: Final = b"\x02"
+VERSION: Final = b"\x03"
+_READABLE: Final = (VERSION, b"\x02")
 COPY: Final = b""
 """The data of an entry that stands for the whole thread: shipping it copies the thread."""
 _HEADER: Final = 5
@@ -98,10 +99,10 @@ def _checked(entry: JournalEntry) -> memoryview:
     if entry.damage:
         raise _damaged(entry, entry.damage)
     version, packed = entry.data[:1], memoryview(entry.data)[_HEADER:]
-    if version != VERSION:
+    if version not in _READABLE:
         raise CorruptRecordError(
             f"journal entry of thread {entry.thread_id!r} has format version {version.hex() or 'none'}; this "
-            f"version of Clew reads only version {VERSION.hex()}: run the version of Clew that wrote it",
+            f"version of Clew reads versions up to {VERSION.hex()}: run the version of Clew that wrote it",
             thread_id=entry.thread_id,
         )
     if entry.data[1:_HEADER] != crc32(packed).to_bytes(4):

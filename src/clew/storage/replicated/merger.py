@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from clew.errors import ClewError
 from clew.ids import new_id
-from clew.model.commit import Applied, Commit, Removal
+from clew.model.commit import Applied, BackTo, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery, CheckpointQuery, JournalQuery, MessageQuery, ThreadQuery, ValueQuery
 from clew.model.records import (
@@ -188,6 +188,7 @@ class Merger:
                 removal = replace(removal, checkpoints=(*removal.checkpoints, name))
                 anew = replace(
                     anew,
+                    back_to=None if anew.messages else await self._said_until(made.thread_id, found[0]),
                     checkpoint=made.checkpoint,
                     values=made.values,
                     attachments=(*kept, *made.attachments),
@@ -285,7 +286,8 @@ class Merger:
             made = removed.filter_commit(made)
         # A removal from a missing thread needs no commit. Without a basis, it might arrive late,
         # after another process has merged the thread, and remove what that process merged.
-        return made if adds(made) or (made.remove is not None and basis is not None) else None
+        changes = made.remove is not None or made.back_to is not None
+        return made if adds(made) or (changes and basis is not None) else None
 
     async def _attachments(self, store: Storage, thread_id: str, name: tuple[str, str]) -> list[AttachmentRecord]:
         namespace, checkpoint_id = name
@@ -316,10 +318,20 @@ class Merger:
                 remove=Removal(checkpoints=(name,)),
                 checkpoint=again(record),
                 attachments=tuple(await self._attachments(self._into, thread_id, name)),
+                back_to=await self._said_until(thread_id, record),
             )
             if await self._apply(moved) is not None:
                 return
         raise self._busy(thread_id)
+
+    async def _said_until(self, thread_id: str, record: CheckpointRecord) -> BackTo | None:
+        """Return where the conversation of a checkpoint of the primary, which is about to get a new
+        place, continues: its messages keep theirs."""
+        if record.namespace:
+            return None
+        asked = MessageQuery(thread_id=thread_id, user=ANY_USER, branch=record.checkpoint_id, limit=None)
+        said = await self._into.messages(asked)
+        return BackTo(said[-1].message_id if said else None)
 
     def _busy(self, thread_id: str) -> BusyError:
         return BusyError(f"thread {thread_id!r} has concurrent writers in the primary")

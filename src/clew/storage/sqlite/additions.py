@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
 from clew.model.commit import Commit, ForkSource, ThreadFields
+from clew.storage.branches import visible
 from clew.storage.conversions import micros, pack_ranges, text_bytes
 from clew.storage.rules import StoredRow, next_in_chain
+from clew.storage.sqlite.branches import read_points
 from clew.storage.sqlite.message_index import MessageIndex
 from clew.storage.sqlite.receipts import keep_receipt
 from clew.storage.sqlite.schema import named
@@ -148,7 +151,8 @@ def copy_origin(
     connection.execute(_SQL["fork_checkpoint"], (number, thread.sequence, copy_id, commit_id, origin_no))
     attached = (source.thread_no, namespace, origin_id)
     connection.execute(_SQL["fork_attachments"], (number, copy_id, *attached))
-    connection.execute(_SQL["fork_messages"], (number, thread.sequence, source.thread_no, origin_sequence))
+    said = json.dumps(visible(read_points(source.thread_id, source.points), origin_sequence))
+    connection.execute(_SQL["fork_messages"], (number, thread.sequence, source.thread_no, said))
     connection.execute(_SQL["describe_fork"], (source.thread_no, source.thread_id, origin_id, number))
     count, size = connection.execute(_SQL["messages_size"], (number,)).fetchone()
     thread.message_count, thread.next_message = count, source.next_message

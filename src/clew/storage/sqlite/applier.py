@@ -32,6 +32,7 @@ from clew.storage.sqlite.additions import (
     fork_log,
     new_log,
 )
+from clew.storage.sqlite.branches import add_point
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.facts import FastPathFacts, SQLiteFacts
 from clew.storage.sqlite.fts5 import reset_indexes
@@ -161,7 +162,7 @@ class Applier:
         except ClewError:
             # It may be a repeated commit, refused for its own effect. The slow path finds out.
             return None
-        if decided.repeated or decided.kept is None:
+        if decided.repeated or decided.kept is None or decided.branches:
             return None
         return self._buffer(decided.kept, commit, decided.parent)
 
@@ -177,6 +178,7 @@ class Applier:
             or commit.after
             or commit.journal is not None
             or commit.receipts
+            or commit.back_to
         ):
             return False
         thread = self._threads.get(commit.thread_id)
@@ -247,6 +249,8 @@ class Applier:
         if decided.origin and commit.fork:
             copy_origin(self.connection, thread, commit, commit.fork, *decided.origin)
         thread.updated_at = max(thread.updated_at, micros(commit.at))
+        if kept:
+            add_point(self.connection, kept, commit, decided)
         add_values(self.connection, thread, commit, decided.replaced)
         add_checkpoint(self.connection, thread, commit, decided.parent)
         add_attachments(self.connection, thread, commit)
@@ -291,7 +295,7 @@ class Applier:
         assert number is not None
         self._execute(_SQL["give_log"], (number, log_no))
         key = (number, owner, log_no, begin.incarnation, begin.epoch)
-        thread = Thread(commit.thread_id, (*key, 0, 0, 0, 0, 0, 0, 0, at, None, None, 0))
+        thread = Thread(commit.thread_id, (*key, 0, 0, 0, 0, 0, 0, 0, at, None, None, None, 0))
         self._threads[commit.thread_id] = thread
         self._to_index += 1
         return thread

@@ -15,7 +15,11 @@ from clew.storage.sqlite.thread import Thread
 _SQL = named("writes.sql")
 _SOME = (str, type(None))
 _THREAD_TYPES = frozenset(
-    (int, owner, int, str, *[int] * 9, chain, at, int) for owner in _SOME for chain in _SOME for at in (int, type(None))
+    (int, owner, int, str, *[int] * 9, chain, at, points, int)
+    for owner in _SOME
+    for chain in _SOME
+    for at in (int, type(None))
+    for points in (bytes, type(None))
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from clew.errors import shown
+from clew.model.commit import HEAD
 from clew.model.config import ANY_USER, User
 from clew.model.queries import (
     AttachmentQuery,
@@ -35,10 +36,12 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
+from clew.storage.branches import is_within, visible
 from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, THREAD, damaged_thread, value_row
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import bytes_text, day, text_bytes, union, unpack_ranges
 from clew.storage.protocol import Own
+from clew.storage.sqlite.branches import read_points
 from clew.storage.sqlite.message_index import found_messages
 from clew.storage.sqlite.receipts import read_receipts
 from clew.storage.sqlite.removals import shared_before
@@ -79,6 +82,7 @@ class _Thread(NamedTuple):
     next_value: int
     indexed_messages: int
     sequence: int
+    points: bytes | None
 
     @property
     def basis(self) -> Basis:
@@ -87,7 +91,7 @@ class _Thread(NamedTuple):
 
 _MOST_THREADS = 1 << 31
 """A message's number has 63 bits: 31 for the thread's number and 32 for its position."""
-_THREAD_TYPES = (int, int, str, int, int, int, int)
+_THREAD_TYPES = frozenset((int, int, str, int, int, int, int, points) for points in (bytes, type(None)))
 
 
 def _thread(connection: sqlite3.Connection, thread_id: str, user: User) -> _Thread | None:
@@ -95,7 +99,7 @@ def _thread(connection: sqlite3.Connection, thread_id: str, user: User) -> _Thre
     row = connection.execute(SQL["thread"], (thread_id, user is ANY_USER, _name_of(user))).fetchone()
     if row is None:
         return None
-    if tuple(map(type, row)) != _THREAD_TYPES or not 0 < row[0] < _MOST_THREADS:
+    if tuple(map(type, row)) not in _THREAD_TYPES or not 0 < row[0] < _MOST_THREADS:
         raise damaged_thread(thread_id, "its row can't be read")
     return _Thread(thread_id, *row)
 
@@ -161,6 +165,7 @@ def values(connection: sqlite3.Connection, query: ValueQuery) -> ValuePage:
         fixed_before=fixed_before,
         inherited=inherited,
         sequence=thread.sequence,
+        points=read_points(thread.thread_id, thread.points),
     )
 
 
@@ -212,18 +217,38 @@ def messages(connection: sqlite3.Connection, query: MessageQuery) -> list[Messag
     thread = _thread(connection, query.thread_id, query.user)
     if thread is None:
         return []
+    ranges = None if query.message_id is not None else _branch(connection, thread, query)
     if query.message_id is not None:
         rows: Iterable[tuple[Any, ...]] = connection.execute(SQL["one_message"], (thread.thread_no, query.message_id))
         rows = (row for row in rows if query.search is None or query.search in bytes_text(row[1]))
         rows = _page(rows, query)
     elif query.search:
         found = found_messages(connection, thread.thread_no, thread.indexed_messages, query.search)
-        rows = _page(found, query)
+        # The last column is the sequence number. A damaged one is on no branch.
+        rows = _page(
+            found if ranges is None else (row for row in found if type(row[-1]) is int and is_within(ranges, row[-1])),
+            query,
+        )
     else:
         first = thread.thread_no << 32
         bounds = (first, first | 0xFFFFFFFF, _limit(query.limit), query.offset)
-        rows = connection.execute(SQL["messages"], bounds)
+        if ranges is None:
+            rows = connection.execute(SQL["messages"], bounds)
+        else:
+            rows = connection.execute(SQL["branch_messages"], (*bounds, json.dumps(ranges)))
     return [MESSAGE.record((name, _search_text(text), *rest)) for name, text, *rest in rows]
+
+
+def _branch(connection: sqlite3.Connection, thread: _Thread, query: MessageQuery) -> list[Range] | None:
+    """The sequence numbers of the branch that `query` asks for; `None` if that is everything."""
+    if query.branch is None or (query.branch is HEAD and thread.points is None):
+        return None
+    points = read_points(thread.thread_id, thread.points)
+    if not isinstance(query.branch, str):
+        return visible(points)
+    asked = {"thread": thread.thread_no, "namespace": query.namespace, "id": query.branch}
+    (number,) = connection.execute(SQL["sequence"], asked).fetchone()
+    return visible(points, number) if type(number) is int else []
 
 
 def _search_text(stored: Any) -> Any:

@@ -1,7 +1,7 @@
 -- All queries. Each finds its rows through an index, in the order of its result.
 
 -- name: thread
-SELECT thread_no, log_no, incarnation, epoch, next_value, indexed_messages, sequence FROM threads
+SELECT thread_no, log_no, incarnation, epoch, next_value, indexed_messages, sequence, points FROM threads
 WHERE thread_id = ?1 AND (?2 OR user_id IS NULL OR user_id = ?3)
 
 -- name: main_checkpoints
@@ -61,7 +61,13 @@ SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM mes
 
 -- name: messages
 SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM messages
-WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ? OFFSET ?
+WHERE message_no BETWEEN ?1 AND ?2 ORDER BY message_no LIMIT ?3 OFFSET ?4
+
+-- name: branch_messages
+SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM messages
+WHERE message_no BETWEEN ?1 AND ?2 AND EXISTS (
+    SELECT 1 FROM json_each(?5) AS part WHERE sequence BETWEEN json_extract(part.value, '$[0]') AND json_extract(part.value, '$[1]'))
+ORDER BY message_no LIMIT ?3 OFFSET ?4
 
 -- name: scanned_messages
 SELECT message_id, text, tool_calls, run_id, created_at, data, sequence FROM messages

@@ -27,7 +27,8 @@ CREATE TABLE threads (
     -- The last commit of the thread's chain. The chain holds while `chained_at` equals `sequence`, so
     -- commits outside the chain end it without touching these columns.
     chain TEXT,
-    chained_at INTEGER
+    chained_at INTEGER,
+    points BLOB -- branch points (storage/branches.py), packed; NULL if the thread never branched
 ) STRICT;
 CREATE INDEX threads_by_user ON threads (user_id, updated_at);
 CREATE INDEX threads_by_time ON threads (updated_at);

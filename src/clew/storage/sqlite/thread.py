@@ -5,7 +5,9 @@ from __future__ import annotations
 from clew.model.records import Basis
 
 POSITION_BITS = 32
-ThreadRow = tuple[int, str | None, int, str, int, int, int, int, int, int, int, int, int, str | None, int | None, int]
+ThreadRow = tuple[
+    int, str | None, int, str, int, int, int, int, int, int, int, int, int, str | None, int | None, bytes | None, int
+]
 """The columns of the statement `thread`, in order."""
 
 
@@ -14,7 +16,7 @@ class Thread:
 
     `chain` is the last commit of the thread's chain, if that was its commit number `chained_at`.
     `heads` has the newest checkpoint's id of each namespace that was looked up; `receipts` is the
-    number of the thread's rows in the receipts table.
+    number of the thread's rows in the receipts table. `points` are the packed branch points.
     """
 
     __slots__ = (
@@ -30,6 +32,7 @@ class Thread:
         "next_message",
         "next_value",
         "owner",
+        "points",
         "receipts",
         "sequence",
         "size",
@@ -56,6 +59,7 @@ class Thread:
             self.updated_at,
             self.chain,
             self.chained_at,
+            self.points,
             self.receipts,
         ) = row
         self.heads: dict[str, str | None] = {}

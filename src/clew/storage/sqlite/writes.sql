@@ -2,7 +2,7 @@
 
 -- name: thread
 SELECT thread_no, user_id, log_no, incarnation, epoch, next_value, sequence, next_message, message_count,
-       indexed_messages, checkpoint_count, size, updated_at, chain, chained_at,
+       indexed_messages, checkpoint_count, size, updated_at, chain, chained_at, points,
        (SELECT count(*) FROM receipts WHERE receipts.thread_no = threads.thread_no)
 FROM threads WHERE thread_id = ?
 
@@ -17,6 +17,12 @@ UPDATE threads SET user_id = column1, log_no = column2, epoch = column3, next_va
                    next_message = column6, message_count = column7, indexed_messages = column8, checkpoint_count = column9,
                    size = column10, updated_at = column11
 FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE thread_no = column12
+
+-- name: put_points
+UPDATE threads SET points = ? WHERE thread_no = ?
+
+-- name: message_sequence
+SELECT sequence FROM messages WHERE thread_no = ? AND message_id = ?
 
 -- name: describe_thread
 UPDATE threads SET text = ?, data = ?, run_id = ? WHERE thread_no = ?
@@ -170,7 +176,8 @@ UPDATE messages SET tool_calls = ?, run_id = ?, created_at = ?, text = ?, data =
 -- name: fork_messages
 INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, run_id, created_at, text, data)
 SELECT ?1 << 32 | (message_no & 0xFFFFFFFF), ?1, ?2, message_id, tool_calls, run_id, created_at, text, data
-FROM messages WHERE message_no BETWEEN ?3 << 32 AND ?3 << 32 | 0xFFFFFFFF AND sequence <= ?4
+FROM messages WHERE message_no BETWEEN ?3 << 32 AND ?3 << 32 | 0xFFFFFFFF AND EXISTS (
+    SELECT 1 FROM json_each(?4) AS part WHERE sequence BETWEEN json_extract(part.value, '$[0]') AND json_extract(part.value, '$[1]'))
 ORDER BY message_no
 
 -- name: messages_size

@@ -1,6 +1,7 @@
 """The contract suite: tests for everything that `clew.storage.protocol` promises."""
 
 from clew.testing.contract.attachments import AttachmentContract
+from clew.testing.contract.branches import BranchContract
 from clew.testing.contract.checkpoints import CheckpointContract
 from clew.testing.contract.commits import CommitContract
 from clew.testing.contract.concurrency import ConcurrencyContract
@@ -34,6 +35,7 @@ class StorageContract(
     ContentContract,
     AttachmentContract,
     MessageContract,
+    BranchContract,
     SearchContract,
     CrossSearchContract,
     ThreadContract,

@@ -5,7 +5,8 @@
 -- the conflicting id and number. The other OUT fields describe the thread and the checkpoint.
 -- `in_chained`: the thread's chain has to end with `in_after`. A fork may only be combined with
 -- thread fields, merged rows only with a removal. The rules about the thread's row are in
--- rules.sql.
+-- rules.sql. `in_back` begins a branch of the conversation: after the new checkpoint's parent ('^'),
+-- before all messages ('-'), or after a message ('+' and its id).
 CREATE OR REPLACE FUNCTION @schema.commit_@code(
     in_thread text, in_folded text, in_any boolean, in_user @user, in_commit text, in_at bigint,
     in_incarnation text, in_epoch bigint, in_fence bigint, in_adds boolean,
@@ -22,6 +23,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_@code(
     message_sizes bigint[], message_datas bytea[],
     describes boolean, in_text text, in_fields bytea, thread_run text, in_owner @user,
     begin_incarnation text, begin_epoch bigint, in_chained boolean, in_after text, in_journal bytea, in_receipts text[],
+    in_back text,
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
     OUT sequence bigint, OUT parent text, OUT created_at bigint, OUT removed bigint
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
@@ -43,6 +45,7 @@ DECLARE
     counted bigint;
     counted_bytes bigint;
     lease_space text;
+    branch_from bigint;
 BEGIN
     removed := 0;
     IF in_journal IS NOT NULL THEN
@@ -289,6 +292,35 @@ BEGIN
             t.epoch := t.epoch + 1;
         END IF;
         t.sequence := t.sequence + 1;
+        IF in_back <> '^' THEN
+            IF in_back = '-' THEN
+                branch_from := 0;
+            ELSE
+                SELECT x.sequence INTO branch_from FROM @schema.messages AS x
+                WHERE x.thread_id = in_thread AND x.message_id = substr(in_back, 2);
+            END IF;
+        ELSIF in_checkpoint IS NOT NULL AND (in_back IS NOT NULL OR (in_namespace = '' AND new_parent IS DISTINCT FROM named))
+            AND NOT EXISTS (
+                SELECT FROM @schema.checkpoints AS x
+                WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace) THEN
+            IF new_parent IS NULL THEN
+                branch_from := 0;
+            ELSE
+                SELECT x.sequence INTO branch_from FROM @schema.checkpoints AS x
+                WHERE x.thread_id = in_thread AND x.checkpoint_id = new_parent AND x.namespace = in_namespace;
+            END IF;
+        ELSIF drop_checkpoints IS NOT NULL AND t.points IS NOT NULL THEN
+            -- If the checkpoints of the newest branch are gone, the conversation goes back to the head's.
+            SELECT max(x.sequence) INTO branch_from FROM @schema.checkpoints AS x
+            WHERE x.thread_id = in_thread AND x.namespace = '';
+            IF branch_from >= t.points[cardinality(t.points)] THEN
+                branch_from := NULL;
+            END IF;
+        END IF;
+        IF branch_from IS NOT NULL THEN
+            t.points := t.points || ARRAY[branch_from, t.sequence];
+            t.points := t.points[greatest(cardinality(t.points) - 2 * @most_points, 0) + 1 :];
+        END IF;
     ELSE
         IF there THEN
             PERFORM @schema.forget_@code(in_thread);
@@ -325,7 +357,8 @@ BEGIN
         ), m AS (
             INSERT INTO @schema.messages
             SELECT in_thread, x.position, 1, x.created_at, x.size, x.tool_calls, x.message_id, x.run_id, x.text, x.data
-            FROM @schema.messages AS x WHERE x.thread_id = in_source AND x.sequence <= origin.sequence
+            FROM @schema.messages AS x WHERE x.thread_id = in_source
+                AND x.sequence <@ @schema.visible_@code(coalesce(source.points, '{}'), origin.sequence)
             RETURNING size
         ), v AS (
             INSERT INTO @schema.value_rows
@@ -465,7 +498,7 @@ BEGIN
     UPDATE @schema.threads AS x SET user_id = t.user_id, epoch = t.epoch, next_value = t.next_value, sequence = t.sequence,
         next_message = t.next_message, message_count = t.message_count, checkpoint_count = t.checkpoint_count,
         size = t.size + bytes, updated_at = t.updated_at, active = t.updated_at >> 27, head = t.head, run_id = t.run_id,
-        text = t.text, data = t.data, chain = t.chain, chained_at = t.chained_at
+        text = t.text, data = t.data, chain = t.chain, chained_at = t.chained_at, points = t.points
     WHERE x.thread_id = in_thread;
 
     outcome := 'applied';

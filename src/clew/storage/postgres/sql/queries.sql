@@ -78,13 +78,14 @@ sequence < @sequence::bigint
 
 -- name: values
 WITH thread AS MATERIALIZED (
-    SELECT incarnation, epoch, next_value, sequence FROM @schema.threads
+    SELECT incarnation, epoch, next_value, sequence, points FROM @schema.threads
     WHERE thread_id = $1 AND ($2 OR user_id IS NULL OR user_id = $3)
 )
-SELECT epoch AS n1, next_value AS n2, sequence AS n3, incarnation AS t1, NULL::bytea AS digests, NULL::bytea AS data
+SELECT epoch AS n1, next_value AS n2, sequence AS n3, incarnation AS t1, NULL::bytea AS digests, NULL::bytea AS data,
+    points::text AS points
 FROM thread
 UNION ALL
-SELECT v.first, v.count, NULL, NULL, v.digests, CASE WHEN $4 THEN v.data ELSE '' END
+SELECT v.first, v.count, NULL, NULL, v.digests, CASE WHEN $4 THEN v.data ELSE '' END, NULL
 FROM thread CROSS JOIN @schema.covered_@code($1, $5) AS v
 
 -- name: attachments_of_one
@@ -103,11 +104,23 @@ ORDER BY a.namespace, a.checkpoint_id, a.key
 SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM @schema.messages AS m
 WHERE m.thread_id = $1 AND EXISTS (
     SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
-    AND @which
+    AND @which@branch
 ORDER BY m.position LIMIT $4 OFFSET $5
 
 -- name: messages_all
 true
+
+-- name: messages_of_head
+AND m.sequence <@ (
+    SELECT CASE WHEN t.points IS NULL THEN '{(,)}' ELSE @schema.visible_@code(t.points, 1::bigint << 62) END
+    FROM @schema.threads AS t WHERE t.thread_id = $1)
+
+-- name: messages_of_checkpoint
+AND m.sequence <@ (
+    SELECT @schema.visible_@code(coalesce(t.points, '{}'), (
+        SELECT c.sequence FROM @schema.checkpoints AS c
+        WHERE c.thread_id = $1 AND c.namespace = @namespace AND c.checkpoint_id = @id))
+    FROM @schema.threads AS t WHERE t.thread_id = $1)
 
 -- name: messages_one
 m.message_id = $6 AND ($7::text IS NULL OR m.text LIKE $7)
@@ -119,7 +132,7 @@ SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.seq
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position >= @indexed_from AND text LIKE $6
 ) AS m
 WHERE EXISTS (
-    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
+    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))@branch
 ORDER BY m.position LIMIT $4 OFFSET $5
 
 -- The messages of one user, or of all, that contain a text: reads all of them.

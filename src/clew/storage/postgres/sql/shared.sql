@@ -23,6 +23,22 @@ LANGUAGE sql STABLE AS $clew$
     ) AS v
 $clew$;
 
+-- Returns the sequence numbers of the branch that ends with `upto`, like `visible` in
+-- storage/branches.py. `points` is parent and start of each branch point, flattened.
+CREATE OR REPLACE FUNCTION @schema.visible_@code(points bigint[], upto bigint) RETURNS int8multirange
+LANGUAGE plpgsql IMMUTABLE STRICT AS $clew$
+DECLARE
+    found int8multirange := '{}';
+BEGIN
+    FOR at IN REVERSE cardinality(points) .. 2 BY 2 LOOP
+        IF points[at] <= upto THEN
+            found := found + int8multirange(int8range(points[at], upto, '[]'));
+            upto := points[at - 1];
+        END IF;
+    END LOOP;
+    RETURN found + int8multirange(int8range(0, upto, '[]'));
+END $clew$;
+
 -- Deletes a thread with all that belongs to it, and its leases in its owner's space.
 CREATE OR REPLACE FUNCTION @schema.forget_@code(of_thread text) RETURNS void
 LANGUAGE plpgsql AS $clew$

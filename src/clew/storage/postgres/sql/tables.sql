@@ -41,7 +41,8 @@ CREATE TABLE @schema.threads (
     text text COLLATE "C" NOT NULL,
     data bytea NOT NULL,
     chain text COLLATE "C",
-    chained_at bigint
+    chained_at bigint,
+    points bigint[] -- branch points, flattened (storage/branches.py); NULL if the thread never branched
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX threads_by_user ON @schema.threads (user_id, active);
 -- An expression, so that the planner never uses this index for the threads of one user.

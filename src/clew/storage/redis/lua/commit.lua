@@ -105,6 +105,29 @@ else
   removed = delete()
 end
 
+-- The number after which the branch that this commit begins continues; nil if it begins none.
+local function branch_parent()
+  if back and back ~= '^' then
+    if back == '-' then return 0 end
+    local score = score_of('m' .. sub(back, 2))
+    return score and read_message(between(-score, -score)[1]).sequence
+  end
+  if made and not existing and (branches or back) then
+    if not parent then return 0 end
+    local from = space_base(namespace)
+    local place = from and place_of(from, parent)
+    return place and place - from
+  end
+  local points = #removal.checkpoints > 0 and between(POINTS, POINTS)[1]
+  if not points then return nil end
+  -- If the checkpoints of the newest branch are gone, the conversation goes back to the head's.
+  local newest = newest_of(CHECKPOINTS, CHECKPOINTS + SPACE - 1, 1)[1]
+  local number = newest and read_checkpoint(newest).sequence
+  return number and number < unpack_from('>I4', points, #points - 3) and number or nil
+end
+
+local branch_from = kept and branch_parent() or nil
+
 local created = not kept
 local thread = kept
 if created then
@@ -236,6 +259,11 @@ end
 if thread.owner ~= lease_space then take(LEASE) end
 if at > thread.updated then thread.updated = at end
 if kept then call('ZREM', key, thread.text) end
+if branch_from then
+  local points = sub(between(POINTS, POINTS)[1] or 'B', 2) .. pack('>I4I4', branch_from, thread.sequence)
+  take(POINTS)
+  add(POINTS, 'B' .. sub(points, -8 * MOST_POINTS))
+end
 local chained = after ~= '' or entry ~= ''
 if chained or thread.expires >= 2 then take(CHAIN) end
 if chained then add(CHAIN, 'K' .. commit_id) end

@@ -238,6 +238,33 @@ local function has_text(record, needle)
   return stop ~= nil and stop < TEXT_AT + text_size
 end
 
+-- Branch points (storage/branches.py): 'B', then parent (4) and start (4) of each.
+
+-- Returns the sequence numbers of the branch that ends with `upto`: first and last, newest first.
+local function visible(points, upto)
+  local ranges = {}
+  for at = #points - 7, 2, -8 do
+    local parent, start = unpack_from('>I4I4', points, at)
+    if start <= upto then
+      ranges[#ranges + 1] = {start, upto}
+      upto = parent
+    end
+  end
+  ranges[#ranges + 1] = {0, upto}
+  return ranges
+end
+
+-- Returns whether one of the ranges that `visible` returned has the sequence number of a message.
+local function is_said_in(ranges, record)
+  local number = unpack_from('>I4', record, 8)
+  local low, high = 1, #ranges
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if ranges[middle][1] <= number then high = middle else low = middle + 1 end
+  end
+  return ranges[low][1] <= number and number <= ranges[low][2]
+end
+
 -- Attachments: 'A', namespace, checkpoint and key (3 + … each), data. Each checkpoint's attachments
 -- form a group.
 local function group_of(name)

@@ -54,7 +54,9 @@ local brought = {}
 if has('P') then
   for number = 1, next_number() do brought[number] = next_argument() end
 end
-local adds = made or row ~= '' or find(parts, '[^CRP]') ~= nil
+local back -- where a branch begins: '^' after the parent, '-' before all messages, '+' and a message's id
+if has('B') then back = next_argument() end
+local adds = made or row ~= '' or find(parts, '[^CRPB]') ~= nil
 
 local t = header and thread_of(header)
 kept = kept and t
@@ -125,6 +127,7 @@ end
 -- head, parent. A replaced checkpoint keeps its parent and can't conflict.
 
 local parent
+local branches = false -- whether the parent is not the main namespace's head
 local gone = {}
 for _, each in ipairs(removal.checkpoints) do
   if each[1] == namespace then gone[each[2]] = true end
@@ -151,6 +154,7 @@ elseif made and not fork then
       if parent and basis == '' and not (base and not gone[parent] and place_of(base, parent)) then
         return refuse('parent', named)
       end
+      branches = namespace == ''
     end
   end
 end

@@ -2,16 +2,17 @@
 -- never collide between kinds.
 --
 -- A member's first letter is its kind. By score, the kinds are: header, description, origin,
--- leases, chain, namespaces, attachments, messages, values, receipts (receipts.lua), journal
+-- leases, chain, branch points, namespaces, attachments, messages, values, receipts (receipts.lua), journal
 -- (journal.lua), checkpoints. The name of a checkpoint, message or group of attachments is a member
 -- of its own, with the negative score of what it names. All scores are integers that a double holds
 -- exactly.
-local HEADER, FIELDS, ORIGIN, LEASE, CHAIN = 0, 1, 2, 3, 4
+local HEADER, FIELDS, ORIGIN, LEASE, CHAIN, POINTS = 0, 1, 2, 3, 4, 5
 local REGION = 2 ^ 44
 local SPACES, GROUPS, MESSAGES, VALUES = REGION, 4 * REGION, 5 * REGION, 6 * REGION
 local CHECKPOINTS = 2 ^ 52
 local SPACE = 2 ^ 32 -- sequence numbers per namespace
 local MOST_SPACES = 2 ^ 20 - 1 -- namespaces per thread
+local MOST_POINTS = 1000 -- as in storage/branches.py
 local AT_ONCE = 4000 -- arguments of one call: Lua's stack holds about 8,000
 
 local call, byte, find, format, match, sub = redis.call, string.byte, string.find, string.format, string.match, string.sub

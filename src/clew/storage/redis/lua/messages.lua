@@ -1,7 +1,8 @@
--- Returns a page of a thread's messages, in order. A search reads a bounded number and returns
--- where to resume.
+-- Returns a page of a thread's messages, in order. A search, or a page of one branch, reads a bounded
+-- number and returns where to resume.
 local user, id, search = next_argument(), next_optional(), next_argument()
 local after, skip, limit, budget = next_number(), next_number(), tonumber(next_argument()), next_number()
+local branch, namespace = next_argument(), next_argument() -- '' for all, '^' for the head's, '+' and a checkpoint
 
 local t = visible_thread(user)
 if not t or limit == 0 then return {'', 0} end
@@ -11,7 +12,19 @@ if id then
   if record and skip == 0 and (search == '' or has_text(record, search)) then return {'', 0, record} end
   return {'', 0}
 end
-if search == '' then
+local ranges
+if branch ~= '' then
+  local points = between(POINTS, POINTS)[1]
+  if branch ~= '^' then
+    local base = space_base(namespace)
+    local place = base and place_of(base, sub(branch, 2))
+    if not place then return {'', 0} end
+    ranges = visible(points or 'B', place - base)
+  elseif points then
+    ranges = visible(points, SPACE)
+  end
+end
+if search == '' and not ranges then
   local first = call('ZCOUNT', key, '-inf', MESSAGES)
   local last = t.messages - 1
   if limit then last = math.min(last, skip + limit - 1) end
@@ -28,7 +41,7 @@ local from = MESSAGES + after
 while true do
   local records = call('ZRANGEBYSCORE', key, format('(%.0f', from), MESSAGES + REGION - 1, 'LIMIT', 0, 200)
   for _, record in ipairs(records) do
-    if has_text(record, search) then
+    if (search == '' or has_text(record, search)) and (not ranges or is_said_in(ranges, record)) then
       if skipped < skip then
         skipped = skipped + 1
       else

@@ -1,5 +1,5 @@
 -- Returns everything that a fork of one checkpoint copies, from one snapshot: the checkpoint, its
--- rows, its attachments, and the messages up to it.
+-- rows, its attachments, and the messages of its branch up to it.
 local user, namespace, id, group_prefix = next_argument(), next_argument(), next_optional(), next_argument()
 
 local t = visible_thread(user)
@@ -20,7 +20,8 @@ local ranges = {}
 unpack_ranges(covers_of(record, c), ranges)
 local group = group_of(group_prefix .. c.id)
 local messages = {}
+local said = visible(between(POINTS, POINTS)[1] or 'B', c.sequence)
 for _, each in ipairs(between(MESSAGES, MESSAGES + REGION - 1)) do
-  if read_message(each).sequence <= c.sequence then messages[#messages + 1] = each end
+  if is_said_in(said, each) then messages[#messages + 1] = each end
 end
 return {t.text, between(FIELDS, FIELDS)[1] or '', record, rows_of(union(ranges)), group and between(group, group) or {}, messages}

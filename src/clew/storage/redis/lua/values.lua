@@ -16,4 +16,4 @@ if not data then
     rows[at] = sub(row, 1, ROW_HEAD + 16 * count)
   end
 end
-return {t.text, rows}
+return {t.text, rows, between(POINTS, POINTS)[1] or 'B'}

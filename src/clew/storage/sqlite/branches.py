@@ -1,0 +1,57 @@
+"""Branch points in a file: read, added by commits that go back, and applied to queries."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from clew.model.commit import Commit
+from clew.model.records import Range
+from clew.storage.branches import parent_of_branch, with_point
+from clew.storage.columns import damaged_thread
+from clew.storage.conversions import pack_ranges, unpack_ranges
+from clew.storage.rules import Decision
+from clew.storage.sqlite.schema import named
+from clew.storage.sqlite.thread import Thread
+
+_SQL = named("writes.sql")
+
+
+def read_points(thread_id: str, stored: bytes | None) -> tuple[Range, ...]:
+    """Return a thread's branch points. Raises CorruptRecordError if they are damaged."""
+    points = unpack_ranges(stored) if stored else ()
+    if points is None:
+        raise damaged_thread(thread_id, "its branch points can't be read; its messages can, with branches='all'")
+    return points
+
+
+class _Numbers:
+    """Sequence numbers as of the writer's transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, thread: Thread) -> None:
+        self._execute = connection.execute
+        self._thread_no = thread.thread_no
+
+    def of_message(self, message_id: str) -> int | None:
+        found = self._execute(_SQL["message_sequence"], (self._thread_no, message_id)).fetchone()
+        return found[0] if found else None
+
+    def of_checkpoint(self, namespace: str, checkpoint_id: str) -> int | None:
+        found = self._execute(_SQL["checkpoint"], (checkpoint_id, self._thread_no, namespace)).fetchone()
+        return found[1] if found else None
+
+    def of_head(self) -> int | None:
+        rows = self._execute(_SQL["main_head"], (self._thread_no,))
+        found = rows.fetchone()
+        rows.close()
+        return found[1] if found else None
+
+
+def add_point(connection: sqlite3.Connection, thread: Thread, commit: Commit, decided: Decision[Thread]) -> None:
+    """Add a branch point if `commit`, whose removals were applied, goes back."""
+    if not decided.branches and commit.back_to is None and (commit.remove is None or thread.points is None):
+        return
+    points = read_points(thread.thread_id, thread.points)
+    parent = parent_of_branch(commit, decided, points, _Numbers(connection, thread))
+    if parent is not None:
+        thread.points = pack_ranges(with_point(points, parent, thread.sequence))
+        connection.execute(_SQL["put_points"], (thread.points, thread.thread_no))
