@@ -70,6 +70,7 @@ for command in (
     maintenance.key,
     maintenance.reseal,
     serving.serve,
+    serving.mcp,
 ):
     app.command()(command)
 app.command("import")(maintenance.import_)

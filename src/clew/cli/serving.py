@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import clew
+from clew.cli.lookup import open_store
 from clew.cli.options import AsJson
 from clew.cli.output import as_json, console, error_console
 
@@ -81,6 +82,23 @@ def serve(
     said = "without tokens, for this machine only" if not authenticators else "callers need a token"
     error_console().print(f"clew: serving {clew_url(ctx.obj)} ({said})", markup=False)
     run(served, checkpointer, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
+
+
+def mcp(
+    ctx: typer.Context,
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Act for this user.")] = None,
+    all_users: Annotated[bool, typer.Option("--all-users", help="Act for all users.")] = False,
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Let agents fork threads and append messages.")
+    ] = False,
+) -> None:
+    """Serve conversations to agents and coding assistants over MCP, on standard input and output."""
+    if (user is not None) == all_users:
+        raise clew.ConfigError("say for whom to act: --user USER, or --all-users")
+    from clew.server.mcp import mcp_server  # Late: other commands don't need the extra.
+
+    with open_store(ctx.obj) as checkpointer:
+        mcp_server(checkpointer, user=clew.ANY_USER if all_users else user, allow_writes=allow_writes).run("stdio")
 
 
 def _log_requests() -> None:
