@@ -12,7 +12,7 @@
     ├── EncryptionError        a key is missing or wrong, or a record is not encrypted
     ├── SchemaVersionError     a newer Clew wrote the store, or it is not a Clew store
     ├── MissingExtraError      an optional dependency is not installed (also an ImportError)
-    ├── BlockingCallError      a sync method would block the running event loop
+    ├── BlockingCallError      a sync method was called on the checkpointer's own event loop
     └── StorageError           the storage failed
         └── TransientStorageError  the storage failed, and retrying may succeed
             └── StoreUnreachableError  nobody answers there (also a ConnectionError)
@@ -114,7 +114,7 @@ class MissingExtraError(ClewError, ImportError):
 
 
 class BlockingCallError(ClewError, RuntimeError):
-    """A sync method would block the running event loop. Await the async method instead."""
+    """A sync method was called on the checkpointer's own event loop, which would wait for itself."""
 
 
 class StorageError(ClewError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import os
@@ -360,16 +359,6 @@ def test_run_runs_a_coroutine_as_the_sync_twins_do(checkpointer):
         return int((await checkpointer.aget_state("t"))["n"])
 
     assert checkpointer.run(work(), "work") == 1
-
-
-def test_run_refuses_to_block_an_event_loop(remote):
-    checkpointer = remote.open()
-
-    async def caller() -> None:
-        with pytest.raises(clew.BlockingCallError, match="await aping"):
-            checkpointer.run(checkpointer.aping(), "ping")
-
-    asyncio.run(caller())
 
 
 def test_classes_can_be_registered_with_one_checkpointer(checkpointer):

@@ -193,37 +193,6 @@ def test_sync_twins_of_a_waiting_storage_work_from_threads_on_one_loop(suspendin
     assert sum(thread.name == "clew-loop" for thread in threading.enumerate()) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        ("put_state", ("t", {})),
-        ("get_state", ("t",)),
-        ("list_messages", ("t",)),
-        ("get_messages", ("t",)),
-        ("stats", ()),
-        ("release", ()),
-    ],
-)
-def test_a_twin_that_would_block_the_loop_names_the_async_method(suspending, name, args):
-    async def go():
-        with pytest.raises(clew.BlockingCallError, match=rf"await a{name}\(\)"):
-            getattr(suspending, name)(*args)
-        return await suspending.aget_state("t")
-
-    assert run(go()) is None
-    suspending.put_state("t", 1)
-
-
-def test_a_sync_lease_in_a_loop_is_refused_too(suspending):
-    async def go():
-        with pytest.raises(clew.BlockingCallError, match="alease"), suspending.lease("t"):
-            pass
-        async with suspending.alease("t"):
-            await suspending.aput_state("t", 1)
-
-    run(go())
-
-
 def test_errors_of_a_waiting_storage_reach_the_sync_caller(suspending):
     base = suspending.put_checkpoint("t", 1)
     suspending.put_checkpoint("t", 2)

@@ -182,8 +182,8 @@ class BaseCheckpointer(
     def run(self, coroutine: Coroutine[Any, Any, R], name: str) -> R:
         """Return the result of `coroutine` to a sync caller, run like the sync twins of this checkpointer.
 
-        Raises BlockingCallError, which calls the method `name`, if that would block a running event
-        loop.
+        `name` is the sync method for messages. Raises BlockingCallError on the checkpointer's own event
+        loop, where the functions run that you pass to its methods.
         """
         return self._runner.run(coroutine, name)
 

@@ -2,6 +2,7 @@
 
 A storage that never suspends runs in the calling thread (`InlineRunner`). One that waits on the
 network runs on its checkpointer's home loop, an event loop in a thread of its own (`LoopRunner`).
+Both work inside a running event loop, which they block, and log that once.
 
 Work may raise KeyboardInterrupt or SystemExit (`sys.exit()` in a user's function), and asyncio
 raises these out of `run_forever` too. The home loop goes on, and the error goes to the caller of
@@ -22,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from clew.answers import Answer
 from clew.errors import BlockingCallError, StorageError, TransientStorageError
 from clew.os_threads import reset_after_fork, start
-from clew.storage.execution import leave_inline, run_inline
+from clew.storage.execution import blocked, leave_inline, run_inline
 
 END_PATIENCE = 10.0
 """How many seconds the end of a loop waits for cancelled tasks."""
@@ -49,10 +50,29 @@ class Runner(Runs, Protocol):
         """Sync twin of `aclose`."""
 
 
+class Advice:
+    """Logs once for each method that a sync call blocks the caller's event loop."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def give(self, name: str) -> None:
+        if name not in self._given:
+            self._given.add(name)
+            _log.warning(
+                "sync call in an event loop: %s() blocks the loop until it is done; use `await a%s()` there", name, name
+            )
+
+
 class InlineRunner:
     """Runs coroutines that never suspend in the calling thread, without an event loop."""
 
+    def __init__(self) -> None:
+        self._advice = Advice()
+
     def run(self, work: Coroutine[Any, Any, R], name: str) -> R:
+        if _get_running_loop() is not None:
+            self._advice.give(name)
         return run_inline(work)
 
     async def aclose(self) -> None:
@@ -71,12 +91,25 @@ class LoopRunner:
     def __init__(self) -> None:
         self._home: HomeLoop | None = None
         self._lock = threading.Lock()
+        self._advice = Advice()
         reset_after_fork(self)
 
     def run(self, work: Coroutine[Any, Any, R], name: str) -> R:
-        if _get_running_loop() is not None:
+        loop = _get_running_loop()
+        if loop is None:
+            return self._run(work)
+        home = self._home
+        if home is not None and home.loop is loop:
             work.close()
-            raise BlockingCallError(f"{name}() would block the running event loop; use `await a{name}()` here")
+            raise BlockingCallError(
+                f"{name}() was called on the checkpointer's own event loop (in a function that you passed to it?), which "
+                f"would wait for itself; use `await a{name}()` there, or return first"
+            )
+        self._advice.give(name)
+        with blocked(loop):
+            return self._run(work)
+
+    def _run(self, work: Coroutine[Any, Any, R]) -> R:
         call = Call(work)
         try:
             self._hand_over(call)

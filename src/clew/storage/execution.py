@@ -11,7 +11,8 @@ import asyncio
 import contextvars
 import time
 from asyncio import _get_running_loop
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -22,6 +23,8 @@ Args = TypeVarTuple("Args")
 
 _inline: ContextVar[bool] = ContextVar("clew_inline", default=False)
 """True inside `run_inline`."""
+_blocked: set[asyncio.AbstractEventLoop] = set()
+"""Event loops whose thread waits for a call that runs on another loop."""
 
 
 def may_block() -> bool:
@@ -33,11 +36,26 @@ def may_block() -> bool:
 
 
 def is_sync_call_in_loop() -> bool:
-    """Whether a sync caller drives the coroutine inside a running event loop.
+    """Whether the coroutine may work for a sync caller inside a running event loop.
 
     It may block for I/O, but must not wait for a task of that loop.
     """
-    return _inline.get() and _get_running_loop() is not None
+    return bool(_blocked) or (_inline.get() and _get_running_loop() is not None)
+
+
+@contextmanager
+def blocked(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Note that `loop`, which runs in the current thread, waits for work on another loop until the block ends."""
+    _blocked.add(loop)
+    try:
+        yield
+    finally:
+        _blocked.discard(loop)
+
+
+def is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether `loop` waits for work on another loop: nobody who does that work may wait for it."""
+    return loop in _blocked
 
 
 def run_inline(work: Coroutine[Any, Any, Result]) -> Result:

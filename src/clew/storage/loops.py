@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from clew.errors import StorageError
+from clew.storage.execution import is_blocked
 
 T = TypeVar("T")
 _BLOCKED_SECONDS = 10.0
@@ -134,6 +135,9 @@ class PerLoop(Generic[T]):
             # The loop was closed just now.
             work.close()
             return False
+        if is_blocked(loop):
+            # It waits for this very call, and closes its `T` as soon as it goes on.
+            return True
         waited = 0.0
         while not ended.done() and loop.is_running() and (begun or waited < _BLOCKED_SECONDS):
             await asyncio.wait([ended], timeout=_LOOK_SECONDS)

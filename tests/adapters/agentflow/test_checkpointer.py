@@ -458,11 +458,7 @@ def test_the_twins_work_without_a_loop_and_never_wait_for_themselves(store):
     assert adapter.is_stop_requested(ANN)
 
     async def inside():
-        if memory.storage.capabilities.suspends:
-            with pytest.raises(clew.BlockingCallError, match="aget_state"):
-                adapter.get_state(ANN)
-        else:
-            assert found(adapter.get_state(ANN)).context_summary == "sync"
+        assert found(adapter.get_state(ANN)).context_summary == "sync"
 
     run(inside())
     adapter.clean_thread(ANN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from asyncio import _get_running_loop
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -43,7 +44,7 @@ from clew.adapters.langgraph.writer import IndexedWrite, Writer
 from clew.adapters.options import check_on_conflict, open_store
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.blocking import blocking
-from clew.errors import BlockingCallError, ConfigError
+from clew.errors import ConfigError
 from clew.model.commit import OnConflict
 
 _END: Final = object()
@@ -55,8 +56,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     Takes a checkpointer, or a URL (or nothing, for `$CLEW_URL`); it closes only what it opened.
     Every thread is an ordinary Clew thread, owned by `configurable["user_id"]` if that is set. Sync
-    methods work in any thread. In a running event loop they work only with storages that never
-    suspend; with others, BlockingCallError names the async method.
+    methods work in any thread. In a running event loop they block it, and log that once.
 
     - `owner_key`: the configurable that names the owner; `None` for threads without owners.
     - `allow`: classes (or pairs of module and name) that values may have. LangGraph's and LangChain's
@@ -273,12 +273,11 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
         The result may be awaited, like the `setup` of LangGraph's async savers.
 
-        Where a sync call would block the event loop, the work is done when the result is awaited.
+        In a running event loop, the work is done when the result is awaited.
         """
-        try:
-            self.checkpointer.setup()
-        except BlockingCallError:
+        if _get_running_loop() is not None:
             return _Deferred(self.asetup)
+        self.checkpointer.setup()
         return _Deferred(None)
 
     async def __aenter__(self) -> Self:

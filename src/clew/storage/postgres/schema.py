@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import md5, sha256
 from importlib.resources import files
@@ -11,8 +13,9 @@ from typing import Any
 
 import asyncpg
 
-from clew.errors import ConfigError, SchemaVersionError, StorageError, shown
+from clew.errors import ConfigError, SchemaVersionError, StorageError, TransientStorageError, shown
 from clew.storage.branches import MOST_POINTS
+from clew.storage.execution import is_blocked
 from clew.storage.postgres.connections import MAINTENANCE_TIMEOUT
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
@@ -36,6 +39,9 @@ NEWEST_THREADS = 500
 """Number of newest threads that a search scans before it uses the index."""
 
 _NAME_BYTES = 63
+_LOOK_SECONDS = 0.05
+_setups: list[tuple[asyncio.AbstractEventLoop, str]] = []
+"""The setups under way in this process: event loops, and names of schemas."""
 _MARKS = re.compile(
     r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|most_points|indexed_from"
     r"|newest_threads)\b"
@@ -43,6 +49,15 @@ _MARKS = re.compile(
 _RULE = re.compile(r"@rule_(\w+)")
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION @schema\.(\w+_@code)\((.*?)\$clew\$(.*?)\$clew\$;", re.DOTALL)
 _SETTING = re.compile(r"\bSET (\w+) = (\w+)")
+
+
+@contextmanager
+def _noted(loop: asyncio.AbstractEventLoop, name: str) -> Iterator[None]:
+    _setups.append((loop, name))
+    try:
+        yield
+    finally:
+        _setups.remove((loop, name))
 
 
 @cache
@@ -130,16 +145,33 @@ class Schema:
             version, ready = 0, False
         if version == len(MIGRATIONS) and ready:
             return
+        with _noted(asyncio.get_running_loop(), self.name):
+            await self._prepare(connection)
+
+    async def _prepare(self, connection: Any) -> None:
         async with connection.transaction(isolation="read_committed"):
-            # A transaction's lock, because a session's could stay with a pooler's connection.
-            lock = "SELECT pg_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
-            await connection.execute(lock, self.name, timeout=MAINTENANCE_TIMEOUT)
+            await self._lock(connection)
             there = await connection.fetchval("SELECT to_regclass($1)", f"{self.quoted}.clew_schema")
             version, ready = await self._found(connection) if there else (0, False)
             if version < len(MIGRATIONS):
                 await self._migrate(connection, version)
             if not ready:
                 await self._make_functions(connection)
+
+    async def _lock(self, connection: Any) -> None:
+        """Wait until no other setup of this schema runs, in any process.
+
+        Raises TransientStorageError if that would be for ever: the other one is a task of an event loop
+        that a sync call blocks until this setup is done."""
+        # A transaction's lock, because a session's could stay with a pooler's connection.
+        lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
+        while not await connection.fetchval(lock, self.name):
+            if any(name == self.name and is_blocked(loop) for loop, name in list(_setups)):
+                raise TransientStorageError(
+                    f"schema {self.name!r} is being set up by a task of the event loop that this sync call blocks; "
+                    f"await that task first, or use async methods only"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _found(self, connection: Any) -> tuple[int, bool]:
         """Return the schema's version, and whether it has the functions of this code.
