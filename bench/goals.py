@@ -157,6 +157,21 @@ def long(table: Table) -> Iterator[Figure]:
             yield Figure(f"{what}, of a turn's 1 KB", own.median / 1e3, 16.0, f"{shown(own)} a save")
 
 
+SEARCH = {"few": 20.0, "many": 100.0}
+"""Milliseconds for a search for a word that few or many messages have."""
+
+
+def search(table: Table) -> Iterator[Figure]:
+    if table.storage in ("sqlite", "postgres"):
+        for kind, prefix in (("few", "a word that 20 messages"), ("many", "a word that one in ten")):
+            for what in table.whats(prefix):
+                own = table.get(what, "clew")
+                if own is not None:
+                    yield Figure(what, own.median, SEARCH[kind], shown(own), unit=" ms")
+    for what in table.whats("processor time of a save"):
+        yield from table.ratio(what, "with the index", "without the index", 1.05)
+
+
 GOALS: dict[str, Callable[[Table], Iterator[Figure]]] = {
     "growing": growing,
     "savers": savers,
@@ -165,6 +180,7 @@ GOALS: dict[str, Callable[[Table], Iterator[Figure]]] = {
     "threads": threads,
     "shapes": shapes,
     "long": long,
+    "search": search,
 }
 
 

@@ -50,6 +50,10 @@ EXPECTED = {
     },
     "endless": {"save 200 against save 20 of a thread", "memory of the index, of max_index_bytes"},
     "cleanup": {"cleanup of 200 checkpoints"},
+    "search": {
+        "a word that 20 messages have, all users, among 600 messages",
+        "a word that one in ten messages has, a small user, among 600 messages",
+    },
     "cached": {"load, turn 10: clew, cached in Redis", "save, turn 10: clew, cached in memory"},
 }
 CODE = {

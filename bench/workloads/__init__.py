@@ -6,7 +6,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bench.places import STORAGES
-from bench.workloads import cached, cleanup, contended, endless, graph, growing, long, readers, savers, shapes, threads
+from bench.workloads import (
+    cached,
+    cleanup,
+    contended,
+    endless,
+    graph,
+    growing,
+    long,
+    readers,
+    savers,
+    search,
+    shapes,
+    threads,
+)
 from bench.workloads.common import Results, Run
 
 __all__ = ["WORKLOADS", "Results", "Run", "Workload"]
@@ -44,6 +57,9 @@ WORKLOADS = {
     "endless": Workload("W9: a thread that is saved to for ever", endless.run, beside_peers=False),
     "cleanup": Workload(
         "a cleanup of old checkpoints", cleanup.run, ("sqlite", "postgres", "redis"), beside_peers=False
+    ),
+    "search": Workload(
+        "search across 100,000 threads", search.run, ("sqlite", "postgres", "redis"), beside_peers=False
     ),
     "cached": Workload("PostgreSQL with a cache before it, and without", cached.run, ("postgres",), beside_peers=False),
 }

@@ -26,8 +26,14 @@ MIGRATIONS = ("tables.sql",)
 FUNCTIONS = ("shared.sql", "commit.sql", "fast_appends.sql", "fast_save.sql", "lease.sql")
 """The functions. Their names end with a digest, so each process calls those of its own code."""
 
-TABLES = ("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal", "own")
+TABLES = (
+    *("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal", "own"),
+    *("search_segments", "search_cells", "search_chunks", "search_waiting"),
+)
 """The tables with records."""
+
+SEARCH = "search.sql"
+"""The tables of the index for searches across threads, which is created with the functions."""
 
 RULES = "rules.sql"
 """Named texts that replace `@rule_<name>` in the functions."""
@@ -220,6 +226,7 @@ class Schema:
 
         Functions of other code stay, because other processes may use them."""
         try:
+            await connection.execute(self.sql(script(SEARCH)), timeout=MAINTENANCE_TIMEOUT)
             await connection.execute(self.sql(self._functions), timeout=MAINTENANCE_TIMEOUT)
         except asyncpg.InsufficientPrivilegeError as error:
             message = (

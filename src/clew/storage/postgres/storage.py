@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, cast
@@ -49,11 +50,13 @@ from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT
 from clew.storage.postgres.failures import COMMITS_FAULT
 from clew.storage.postgres.schema import TABLES, Schema
 from clew.storage.postgres.search import Search
+from clew.storage.postgres.search_index import index_messages
 from clew.storage.postgres.settings import PoolSettings, server_of_pool, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.refusals import not_the_owner
+from clew.storage.search_plan import DIRECT_THREADS, is_direct, is_due
 
 _LOADS_AT_ONCE, _LOADS_TOGETHER = 4, 16
 """Several concurrent statements, so that one is decoded while the server runs the next."""
@@ -226,7 +229,26 @@ class PgStorage:
         return queries.message_records(await self._fetch(self._statements.messages(query)))
 
     async def search(self, query: SearchQuery) -> list[FoundMessage]:
-        return self._search.found(await self._fetch(self._search.scan(query)))
+        ((messages, threads),) = await self._fetch(self._search.own(query))
+        own = None if threads > DIRECT_THREADS else messages
+        if is_direct(own):
+            return self._search.found(await self._fetch(self._search.scan(query)))
+        async with (
+            (await self._homes.get()).connections.connection() as connection,
+            # One snapshot for all statements.
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            found, waiting = await self._search.run(connection, query, own)
+        if is_due(waiting):
+            # The answer does not depend on it: a user who may only read can search.
+            with suppress(StorageError):
+                await self._index_messages()
+        return found
+
+    async def _index_messages(self) -> bool:
+        """Extend the index for searches across threads by a step. Returns whether there may be more."""
+        async with (await self._homes.get()).connections.connection() as connection:
+            return await index_messages(connection, self._schema.statements(), self._schema.name)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return self._statements.thread_records(await self._fetch(self._statements.threads(query)))
@@ -283,6 +305,8 @@ class PgStorage:
         return bool(await self._fetch((self._statements.put_own, [name.value, data, instead_of])))
 
     async def reclaim(self) -> None:
+        while await self._index_messages():
+            pass
         async with (await self._homes.get()).connections.connection() as connection:
             tables = ", ".join(f"@schema.{name}" for name in TABLES)
             await connection.execute(self._schema.sql(f"VACUUM {tables}"), timeout=MAINTENANCE_TIMEOUT)

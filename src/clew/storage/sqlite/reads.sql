@@ -79,16 +79,6 @@ FROM message_index CROSS JOIN messages ON messages.message_no = message_index.ro
 WHERE message_index MATCH ? AND message_index.rowid BETWEEN ? AND ? AND instr(messages.text, ?) > 0
 ORDER BY message_index.rowid
 
--- The messages of one user, or of all, that contain a text: reads all of them.
--- name: search_scan
-SELECT thread_id, user_id, message_id, messages.text, tool_calls, messages.run_id, messages.created_at, messages.data,
-       messages.sequence
-FROM threads CROSS JOIN messages
-    ON message_no BETWEEN threads.thread_no << 32 AND threads.thread_no << 32 | 0xFFFFFFFF
-WHERE (:any OR user_id IS :user) AND instr(messages.text, :search) > 0
-  AND (messages.created_at, thread_id, message_id) < (:at, :thread, :message) AND messages.created_at >= :earliest
-ORDER BY messages.created_at DESC, thread_id DESC, message_id DESC LIMIT :limit
-
 -- name: one_thread
 SELECT {columns} FROM threads LEFT JOIN checkpoints AS head ON head.checkpoint_no = {head}
 WHERE thread_id = :id AND (:any OR user_id IS NULL OR user_id = :user)

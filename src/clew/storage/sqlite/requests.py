@@ -12,9 +12,11 @@ from clew.model.records import JournalEntry, LeaseRecord
 from clew.storage.conversions import micros, moment
 from clew.storage.protocol import Own
 from clew.storage.rules import check_owner
+from clew.storage.search_filter import DamagedFilterError
 from clew.storage.sqlite.applier import Applier
 from clew.storage.sqlite.queries import own
 from clew.storage.sqlite.schema import named
+from clew.storage.sqlite.search_index import create_search_index, drop_search_index, index_messages
 from clew.storage.turns import lease_of, lease_space, turn_after
 
 _SQL = named("writes.sql")
@@ -49,6 +51,21 @@ class LeaseRequest:
             execute(_SQL["put_lease"], (thread_id, space, turn.holder, turn.token, *times))
             last = lease_of(thread_id, turn)
         return last or LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
+
+
+def index_some_messages(applier: Applier) -> bool:
+    """Create the index for searches across threads, or add some messages to it. Returns whether more wait."""
+    create_search_index(applier.connection)
+    try:
+        return index_messages(applier.connection)
+    except DamagedFilterError:
+        return drop_index(applier)
+
+
+def drop_index(applier: Applier) -> bool:
+    """Drop the index for searches across threads. The next search that needs it creates another."""
+    drop_search_index(applier.connection)
+    return False
 
 
 def _lease(thread_id: str, row: tuple[str, int, int, int]) -> LeaseRecord | None:

@@ -8,6 +8,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -40,8 +41,9 @@ from clew.storage.sqlite import queries
 from clew.storage.sqlite.connections import Connections, Synchronous
 from clew.storage.sqlite.failures import storage_error
 from clew.storage.sqlite.fts5 import begin_merge, continue_merge, existing_indexes, is_index_damaged
-from clew.storage.sqlite.requests import LeaseRequest, OwnRequest, TrimRequest
+from clew.storage.sqlite.requests import LeaseRequest, OwnRequest, TrimRequest, drop_index, index_some_messages
 from clew.storage.sqlite.search import search
+from clew.storage.sqlite.search_index import has_search_index
 from clew.storage.sqlite.thread_index import index_some
 from clew.storage.sqlite.writer import Job, Writer
 
@@ -185,7 +187,12 @@ class SQLiteStorage:
         return await self._read(queries.messages, query)
 
     async def search(self, query: SearchQuery) -> list[FoundMessage]:
-        return await self._read(search, query)
+        answer = await self._read(search, query)
+        if answer.due or answer.damaged:
+            # The answer does not depend on it: a file that can't be written to can be searched.
+            with suppress(StorageError):
+                await self._write(Job(call=drop_index if answer.damaged else index_some_messages))
+        return answer.found
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await self._read(queries.threads, query)
@@ -235,6 +242,8 @@ class SQLiteStorage:
                     if not is_index_damaged(error):
                         raise
                     opened.writer.rebuild_indexes()
+                if has_search_index(connection):
+                    _index_all_messages(opened.writer)
                 while connection.execute("PRAGMA freelist_count").fetchone()[0]:
                     opened.writer.exclusive(lambda: _free_some(connection))
                 opened.writer.exclusive(lambda: _truncate_wal(connection))
@@ -269,6 +278,17 @@ def _merge_indexes(connection: sqlite3.Connection, writer: Writer) -> None:
         writer.exclusive(partial(begin_merge, connection, index))
         while writer.exclusive(partial(continue_merge, connection, index)):
             pass
+
+
+def _index_all_messages(writer: Writer) -> None:
+    """Add all messages that wait to the index for searches across threads, in steps."""
+    more = True
+    while more:
+        job = Job(call=index_some_messages)
+        writer.run(job)
+        if job.error is not None:
+            raise job.error
+        more = bool(job.result)
 
 
 def _free_some(connection: sqlite3.Connection) -> None:

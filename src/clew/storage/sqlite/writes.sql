@@ -193,6 +193,28 @@ DELETE FROM messages WHERE message_no BETWEEN ?1 << 32 AND ?1 << 32 | 0xFFFFFFFF
 -- name: message_texts
 SELECT message_no, text FROM messages WHERE message_no BETWEEN ? AND ? ORDER BY message_no LIMIT ?
 
+-- name: all_messages_wait
+INSERT INTO search_waiting (message_no) SELECT message_no FROM messages ORDER BY created_at
+
+-- name: next_messages
+SELECT serial, messages.message_no, created_at, text
+FROM search_waiting LEFT JOIN messages USING (message_no) ORDER BY serial LIMIT ?
+
+-- name: messages_indexed
+DELETE FROM search_waiting WHERE serial <= ?
+
+-- name: last_segment
+SELECT segment_no, chunks, oldest, newest, checksum FROM search_segments ORDER BY segment_no DESC LIMIT 1
+
+-- name: put_segment
+INSERT OR REPLACE INTO search_segments (segment_no, chunks, oldest, newest, checksum) VALUES (?, ?, ?, ?, ?)
+
+-- name: put_cells
+INSERT OR REPLACE INTO search_cells (place, cells) VALUES (?, ?)
+
+-- name: add_chunk
+INSERT OR REPLACE INTO search_chunks (chunk_no, members) VALUES (?, ?)
+
 -- name: threads_waiting
 SELECT count(*) FROM (SELECT 1 FROM threads_to_index LIMIT ?)
 

@@ -359,7 +359,9 @@ BEGIN
             SELECT in_thread, x.position, 1, x.created_at, x.size, x.tool_calls, x.message_id, x.run_id, x.text, x.data
             FROM @schema.messages AS x WHERE x.thread_id = in_source
                 AND x.sequence <@ @schema.visible_@code(coalesce(source.points, '{}'), origin.sequence)
-            RETURNING size
+            RETURNING size, position
+        ), w AS (
+            INSERT INTO @schema.search_waiting (thread_id, position) SELECT in_thread, m.position FROM m
         ), v AS (
             INSERT INTO @schema.value_rows
             SELECT in_thread, x.first, x.count, x.digests, x.data
@@ -470,6 +472,11 @@ BEGIN
             SELECT in_thread, t.next_message + row_number() OVER (ORDER BY new.n) - 1, t.sequence, new.created_at, new.size,
                 new.tool_calls, new.message_id, new.run_id, new.text, new.data
             FROM new WHERE new.known IS NULL ORDER BY new.n
+            RETURNING position
+        ), waiting AS (
+            INSERT INTO @schema.search_waiting (thread_id, position)
+            SELECT in_thread, added.position FROM added
+            UNION ALL SELECT in_thread, new.known FROM new WHERE new.known IS NOT NULL
         )
         SELECT count(*) FILTER (WHERE new.known IS NULL), sum(new.size - coalesce(new.known_size, 0))
         INTO counted, counted_bytes FROM new;

@@ -171,13 +171,17 @@ BEGIN
         END IF;
     END IF;
     IF message_of IS NOT NULL THEN
+        WITH added AS (
         INSERT INTO @schema.messages
         SELECT thread_ids[m.place], c.next_message + row_number() OVER (PARTITION BY m.place ORDER BY m.n) - 1, c.sequence,
             m.created_at, m.size, m.tool_calls, m.message_id, m.run_id, m.text, m.data
         FROM unnest(applied, new_sequences, next_messages) AS c (place, sequence, next_message)
         JOIN unnest(
             message_of, message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas
-        ) WITH ORDINALITY AS m (place, message_id, text, tool_calls, run_id, created_at, size, data, n) ON m.place = c.place;
+        ) WITH ORDINALITY AS m (place, message_id, text, tool_calls, run_id, created_at, size, data, n) ON m.place = c.place
+        RETURNING thread_id, position
+        )
+        INSERT INTO @schema.search_waiting (thread_id, position) SELECT added.thread_id, added.position FROM added;
     END IF;
     IF attachment_of IS NOT NULL THEN
         INSERT INTO @schema.attachments

@@ -135,13 +135,35 @@ WHERE EXISTS (
     SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))@branch
 ORDER BY m.position LIMIT $4 OFFSET $5
 
--- The messages of one user, or of all, that contain a text: reads all of them.
--- name: search_scan
-SELECT t.thread_id, t.user_id, m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence
-FROM @schema.threads AS t JOIN @schema.messages AS m USING (thread_id)
-WHERE @which AND m.text LIKE $2 AND (m.created_at, m.thread_id, m.message_id) < ($3::bigint, $4::text, $5::text)
-    AND m.created_at >= $6
+-- Searches across threads. `LATERAL` and `OFFSET 0` prescribe the plan: the planner can't know how
+-- many messages contain a text.
+-- name: search_columns
+t.thread_id, t.user_id, m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence
+
+-- name: search_page
+(m.created_at, m.thread_id, m.message_id) < ($3::bigint, $4::text, $5::text) AND m.created_at >= $6
 ORDER BY m.created_at DESC, m.thread_id DESC, m.message_id DESC LIMIT $1
+
+-- name: search_scan
+SELECT @columns FROM @schema.threads AS t JOIN @schema.messages AS m USING (thread_id)
+WHERE @which AND m.text LIKE $2 AND @page
+
+-- name: search_among
+SELECT @columns FROM (@among) AS k
+CROSS JOIN LATERAL (
+    SELECT * FROM @schema.messages AS x
+    WHERE x.thread_id = k.thread_id AND x.position = k.position AND x.text LIKE $2 OFFSET 0
+) AS m
+CROSS JOIN LATERAL (SELECT y.thread_id, y.user_id FROM @schema.threads AS y WHERE y.thread_id = m.thread_id OFFSET 0) AS t
+WHERE @which AND @page
+
+-- name: search_among_waiting
+SELECT DISTINCT w.thread_id, w.position FROM @schema.search_waiting AS w
+
+-- name: search_among_chunks
+SELECT DISTINCT u.thread_id, u.position FROM unnest(@chunks::bigint[]) AS n (chunk_no)
+CROSS JOIN LATERAL (SELECT * FROM @schema.search_chunks AS x WHERE x.chunk_no = n.chunk_no OFFSET 0) AS c
+CROSS JOIN LATERAL unnest(c.thread_ids, c.positions) AS u (thread_id, position)
 
 -- name: search_of_user
 t.user_id = $7
@@ -151,6 +173,54 @@ t.user_id IS NULL
 
 -- name: search_of_all
 true
+
+-- name: search_own
+SELECT coalesce(sum(o.message_count), 0)::bigint AS messages, count(*) AS threads
+FROM (SELECT t.message_count FROM @schema.threads AS t WHERE @which LIMIT $1) AS o
+
+-- name: search_waiting
+SELECT count(*) FROM (SELECT FROM @schema.search_waiting LIMIT $1) AS w
+
+-- name: search_segments
+SELECT segment_no, chunks, oldest, newest FROM @schema.search_segments
+
+-- name: search_cells
+SELECT c.segment_no, c.part, c.cells FROM unnest($1::bigint[]) AS s (segment_no) CROSS JOIN unnest($2::integer[]) AS p (part)
+CROSS JOIN LATERAL (
+    SELECT * FROM @schema.search_cells AS x WHERE x.segment_no = s.segment_no AND x.part = p.part OFFSET 0
+) AS c
+
+-- name: search_table
+SELECT part, cells FROM @schema.search_cells WHERE segment_no = $1
+
+-- Only one process at a time extends the index.
+-- name: search_lock
+SELECT pg_try_advisory_xact_lock(hashtextextended('clew search ' || $1, 0))
+
+-- name: search_last
+SELECT segment_no, chunks, oldest, newest FROM @schema.search_segments ORDER BY segment_no DESC LIMIT 1
+
+-- name: search_next
+WITH w AS (
+    DELETE FROM @schema.search_waiting WHERE serial IN (SELECT serial FROM @schema.search_waiting ORDER BY serial LIMIT $1)
+    RETURNING serial, thread_id, position
+)
+SELECT w.thread_id, w.position, m.created_at, m.text FROM w
+LEFT JOIN LATERAL (
+    SELECT x.created_at, x.text FROM @schema.messages AS x WHERE x.thread_id = w.thread_id AND x.position = w.position OFFSET 0
+) AS m ON true
+ORDER BY w.serial
+
+-- name: search_put_segment
+INSERT INTO @schema.search_segments VALUES ($1, $2, $3, $4)
+ON CONFLICT (segment_no) DO UPDATE SET chunks = excluded.chunks, oldest = excluded.oldest, newest = excluded.newest
+
+-- name: search_put_cells
+INSERT INTO @schema.search_cells SELECT $1, u.part, u.cells FROM unnest($2::integer[], $3::bytea[]) AS u (part, cells)
+ON CONFLICT (segment_no, part) DO UPDATE SET cells = excluded.cells
+
+-- name: search_put_chunk
+INSERT INTO @schema.search_chunks VALUES ($1, $2, $3)
 
 -- name: threads
 SELECT @thread FROM (
