@@ -9,7 +9,18 @@ from pathlib import Path
 
 import clew
 
-OPTIONAL = {"asyncpg", "attr", "attrs", "cryptography", "pydantic", "redis", "rich", "starlette", "typer"}
+OPTIONAL = {
+    "asyncpg",
+    "attr",
+    "attrs",
+    "cryptography",
+    "opentelemetry",
+    "pydantic",
+    "redis",
+    "rich",
+    "starlette",
+    "typer",
+}
 """Packages that only some features need."""
 HEAVY = OPTIONAL | {"asyncio", "backports.zstd", "compression.zstd", "dataclasses", "msgspec", "ormsgpack", "sqlite3"}
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from clew.model.retention import RetentionPolicy
     from clew.model.search import SearchHit
     from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
+    from clew.model.telemetry import Telemetry
     from clew.model.thread import ThreadInfo, ThreadPart
 
 __version__ = "0.1.0"
@@ -110,6 +111,7 @@ __all__ = [
     "Status",
     "StorageError",
     "StoreUnreachableError",
+    "Telemetry",
     "ThreadDeletedError",
     "ThreadInfo",
     "ThreadPart",
@@ -141,6 +143,7 @@ _EXPORTS = {
     "clew.model.retention": "RetentionPolicy",
     "clew.model.search": "SearchHit",
     "clew.model.status": "BackgroundStatus CacheStatus CleanupStatus Status",
+    "clew.model.telemetry": "Telemetry",
     "clew.model.thread": "ThreadInfo ThreadPart",
 }
 """The exported names of each module."""

@@ -161,7 +161,7 @@ class Process(InlineStorage):
         deadline = time.monotonic() + seconds
         while not done():
             assert time.monotonic() < deadline, f"still not: {self.state}"
-            self.run(self.replicated._monitor.round())
+            self.run(self.replicated.monitor.round())
             time.sleep(0.005)
 
     def retry(self, made: Commit) -> Applied:

@@ -19,6 +19,7 @@ from clew.checkpointer.engine import Engine
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.loader import Loader
 from clew.checkpointer.messages import MessageMethods
+from clew.checkpointer.observation import observe
 from clew.checkpointer.operations import OperationMethods
 from clew.checkpointer.released import ReleasedStorage
 from clew.checkpointer.reseal import ResealMethods
@@ -38,6 +39,7 @@ from clew.errors import ClewError, ConfigError, shown
 from clew.model.config import ANY_USER, Address
 from clew.model.retention import RetentionPolicy
 from clew.model.status import Status
+from clew.model.telemetry import Telemetry, checked_telemetry
 from clew.storage.encrypted import ungated
 from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
@@ -76,7 +78,8 @@ class BaseCheckpointer(
     `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `retry_for` (seconds to retry
     after transient errors), `require_user` (every call must name a user), `retention` and
     `cleanup_interval` (automatic cleanup), `durability` ("sync" or "background", with `max_background`
-    and `max_background_bytes` as bounds), `clock`.
+    and `max_background_bytes` as bounds), `telemetry` (True or a `Telemetry`: spans and
+    metrics by OpenTelemetry), `clock`.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class BaseCheckpointer(
         durability: Durability = "sync",
         max_background: int = 1000,
         max_background_bytes: int = 64 << 20,
+        telemetry: Telemetry | bool | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         registry = Registry(parent=DEFAULT_REGISTRY)
@@ -116,11 +120,13 @@ class BaseCheckpointer(
             checked_number(name, bound, at_least=0)
         if durability not in ("sync", "background"):
             raise ConfigError(f'durability must be "sync" or "background", not {shown(durability)}')
+        observed = checked_telemetry(telemetry)
         self._retention = checked_policy(retention, "retention")
         self._auto_cleanup: AutoCleanup | None = None
         own = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
         shared = shared_states(storage)
         cache: VolatileCache = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)
+        self._storage = storage
         self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
         engine = self._engine = Engine(
             storage,
@@ -137,6 +143,8 @@ class BaseCheckpointer(
                 max_saves=max_background, max_bytes=max_background_bytes, tasks=engine.tasks
             )
             engine.storage = SettledStorage(storage, engine.background)
+        if observed is not None:
+            observe(self, engine, observed)
         self._loader = Loader(engine)
         self._saver = Saver(engine, self._loader)
         self._sweeper = Sweeper(engine)
@@ -169,10 +177,7 @@ class BaseCheckpointer(
     @property
     def storage(self) -> Storage:
         """The storage that keeps everything."""
-        storage = self._engine.storage
-        while isinstance(storage, (ReleasedStorage, SettledStorage)):
-            storage = storage.inner
-        return ungated(storage)
+        return ungated(self._storage)
 
     @property
     def registry(self) -> Registry:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -59,6 +59,8 @@ class Save(Struct, frozen=True, kw_only=True):
     attachments: tuple[AttachmentRecord, ...] = ()
     remove: Removal | None = None
     log: Basis | None = None
+    origin: Any = None
+    """The call that made this save, for the observer."""
 
     def commit(self, encoded: Encoded, basis: Basis | None) -> Commit:
         return Commit(
@@ -135,6 +137,8 @@ class Batch:
         encoded = save.encode(index)
         commits = [save.commit(encoded, basis)]
         along = self._encode_others(others, index, commits) if others and index is not None else ()
+        if along and engine.observer is not None:
+            engine.observer.together([item.origin for _, item, _ in along])
         try:
             found = await engine.storage.apply(commits)
         except TransientStorageError as error:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from clew.checkpointer.background import Background
 from clew.checkpointer.basis import KnownBases
 from clew.checkpointer.cache import VolatileCache
+from clew.checkpointer.observer import Observer
 from clew.checkpointer.retries import Retries
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.users import Users
@@ -75,6 +76,7 @@ class Engine:
         self.tasks: set[asyncio.Task[None]] = set()
         """Merges of value rows under way."""
         self.retries = Retries(retry_for, clock)
+        self.observer: Observer | None = None
 
     # Retries
 

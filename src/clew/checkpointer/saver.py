@@ -200,6 +200,7 @@ class Saver:
             at=at or engine.clock.now(),
             commit_id=commit_id or new.checkpoint_id,
             fence=engine.fence(address.thread_id),
+            origin=None if engine.observer is None else engine.observer.origin(),
             **more,
         )
 

@@ -10,6 +10,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, shown
 
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"telemetry in the URL must be true or false, not {text!r}")
+    return text.lower() == "true"
+
+
 STORE_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "synchronous": str.upper,
     "busy_timeout": float,
@@ -40,6 +47,7 @@ CHECKPOINTER_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "durability": str,
     "max_background": int,
     "max_background_bytes": int,
+    "telemetry": _flag,
 }
 URL_OPTIONS: Final = {**STORE_OPTIONS, **CHECKPOINTER_OPTIONS}
 """All options that a URL may contain, with a converter for each."""
@@ -85,6 +93,8 @@ def split_query(url: str) -> tuple[str, dict[str, Any]]:
             continue
         try:
             own[name] = convert(text)
+        except ConfigError:
+            raise
         except ValueError as error:
             raise ConfigError(f"{name}={text!r} in the URL is not a number") from error
     return (parts._replace(query=urlencode(drivers)).geturl() if own else url), own

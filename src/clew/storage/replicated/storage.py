@@ -116,7 +116,7 @@ class ReplicatedStorage(StorageWrapper):
         )
         self._sync_writer = SyncWriter(self._primary, self._secondary, self._shipper, clock) if mode == "sync" else None
         triage = self._sync_writer.triage if self._sync_writer is not None else None
-        self._monitor = Monitor(self._coordinator, self._shipper, triage=triage, clock=clock)
+        self.monitor = Monitor(self._coordinator, self._shipper, triage=triage, clock=clock)
         self._workers = Workers(
             self.capabilities.name,
             self._round,
@@ -154,7 +154,7 @@ class ReplicatedStorage(StorageWrapper):
                 self._coordinator.note(error)
         await self._serve(_do_nothing)
         # The secondary needs a record of the roles before it can take over.
-        await self._monitor.round()
+        await self.monitor.round()
 
     async def close(self) -> None:
         """Ship what can be shipped at once, and close both stores. The journals keep the rest."""
@@ -168,13 +168,13 @@ class ReplicatedStorage(StorageWrapper):
     async def _last_round(self) -> None:
         try:
             if self._coordinator.state.roles is not None:
-                await self._monitor.round()
-                await self._monitor.give_up_turn()
+                await self.monitor.round()
+                await self.monitor.give_up_turn()
         except StorageError as error:
             self._coordinator.note(error)
 
     async def _round(self) -> None:
-        await self._monitor.round()
+        await self.monitor.round()
 
     # Writing
 
@@ -193,7 +193,7 @@ class ReplicatedStorage(StorageWrapper):
         else:
             outcomes = await store.apply(prepared)
         new = [each for each in outcomes if isinstance(each, Applied) and not each.repeated]
-        self._monitor.count(use.side, len(new), more=True)
+        self.monitor.count(use.side, len(new), more=True)
         return [
             await self._outcome(store, use, original, commit, outcome)
             for original, commit, outcome in zip(commits, prepared, outcomes, strict=True)
@@ -232,19 +232,19 @@ class ReplicatedStorage(StorageWrapper):
     async def _wait_for_room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full. Raises TransientStorageError after the timeout."""
         waited = 0.0
-        while self._monitor.queued >= self._limit(use):
-            self._monitor.count(use.side, (await store.journal(JournalQuery(limit=1))).count)
-            if self._monitor.queued < self._limit(use):
+        while self.monitor.queued >= self._limit(use):
+            self.monitor.count(use.side, (await store.journal(JournalQuery(limit=1))).count)
+            if self.monitor.queued < self._limit(use):
                 break
             catching_up = self._limit(use) < self._max_outbox
             if not self._warned and not catching_up:
                 self._warned = True
-                _log.warning("journal full: %d entries, writers wait for the other store", self._monitor.queued)
+                _log.warning("journal full: %d entries, writers wait for the other store", self.monitor.queued)
             if waited >= self._timeout:
                 raise TransientStorageError(
                     "the primary is catching up and about to serve again; try again"
                     if catching_up
-                    else f"the journal is full: {self._monitor.queued} commits wait for the other store (max_outbox is "
+                    else f"the journal is full: {self.monitor.queued} commits wait for the other store (max_outbox is "
                     f"{self._max_outbox}); astatus() has the last error of that store"
                 )
             await self._workers.wake()
@@ -254,7 +254,7 @@ class ReplicatedStorage(StorageWrapper):
             self._warned = False
 
     def _limit(self, use: Use) -> int:
-        ceiling = self._monitor.ceiling if use.side == "secondary" else None
+        ceiling = self.monitor.ceiling if use.side == "secondary" else None
         return self._max_outbox if ceiling is None else min(ceiling, self._max_outbox)
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
@@ -358,7 +358,7 @@ class ReplicatedStorage(StorageWrapper):
         """
         await self._workers.ready()
         use = await self._coordinator.active()
-        await self._monitor.round()
+        await self.monitor.round()
         try:
             return await Resync(use.side, self._primary, self._secondary, self._shipper, self._unbroken).run(
                 delete_extra=delete_extra, progress=progress
@@ -380,8 +380,8 @@ class ReplicatedStorage(StorageWrapper):
             active_backend="secondary" if over else "primary",
             replication_mode=self.mode,
             enable_replication=True,
-            replication_queue_size=self._monitor.queued,
-            replication_lag=self._monitor.lag(),
+            replication_queue_size=self.monitor.queued,
+            replication_lag=self.monitor.lag(),
             time_since_failover=since,
             last_error=self._shipper.problem or self._coordinator.last_error or found.last_error,
         )
