@@ -68,6 +68,16 @@ class JournalContract(ContractPart):
         assert journaling.apply(first).repeated
         assert journaling.journal() == []
 
+    def test_a_refused_commit_between_others_leaves_no_entry(self, journaling: DrivenStorage) -> None:
+        rejected = checkpoint("c2", parent="elsewhere", on_conflict="reject")
+        outcomes = journaling.outcomes(
+            full_commit(journal=b"first"),
+            commit(checkpoint=rejected, journal=b"refused"),
+            commit(messages=[message("m2")], journal=b"last"),
+        )
+        assert [isinstance(each, ConflictError) for each in outcomes] == [False, True, False]
+        assert [each.data for each in journaling.journal()] == [b"first", b"last"]
+
     def test_entries_of_one_thread_of_others_and_a_few_only(self, journaling: DrivenStorage) -> None:
         for thread_id in ("t", "u", "v", "u"):
             journaling.apply(commit(thread_id, messages=[message("m")], journal=thread_id.encode()))
