@@ -13,7 +13,7 @@ from clew.checkpointer.records import BAD_RECORD, message_of
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.snippets import snippet
 from clew.errors import ConfigError, shown
-from clew.model.config import AnyUser, user_of
+from clew.model.config import AnyUser
 from clew.model.message import folded
 from clew.model.queries import SearchQuery
 from clew.model.records import FoundMessage, Place
@@ -49,7 +49,10 @@ class SearchMethods:
         search continues after it, and repeats or skips nothing while others write.
         """
         query = SearchQuery(
-            user=user_of(user_id), search=_checked_text(text), limit=checked_limit(limit), before=_place_of(before)
+            user=self._engine.users.given(user_id),
+            search=_checked_text(text),
+            limit=checked_limit(limit),
+            before=_place_of(before),
         )
         hits: list[SearchHit] = []
         while True:
