@@ -32,7 +32,7 @@ from clew.errors import (
 
 if TYPE_CHECKING:
     from clew.checkpointer.autocleanup import AutoCleanup
-    from clew.checkpointer.base import BaseCheckpointer
+    from clew.checkpointer.base import BaseCheckpointer, Checkpointer
     from clew.checkpointer.leases import Lease
     from clew.checkpointer.loader import NOT_LOADED
     from clew.checkpointer.turns import Turn
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from clew.factory.distributed import DistributedCheckpointer
     from clew.factory.urls import connect
     from clew.model.checkpoint import Checkpoint, CheckpointInfo, CheckpointMetadata
-    from clew.model.config import ANY_USER, Config
+    from clew.model.config import ANY_USER
     from clew.model.diff import Change, Diff
     from clew.model.encryption import Encryption
     from clew.model.message import Message
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from clew.model.status import BackgroundStatus, CacheStatus, CleanupStatus, Status
     from clew.model.telemetry import Telemetry
     from clew.model.thread import ThreadInfo, ThreadPart
+    from clew.model.thread_config import Config
 
 __version__ = "0.1.0"
 
@@ -76,6 +77,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointInfo",
     "CheckpointMetadata",
+    "Checkpointer",
     "CleanupReport",
     "CleanupStatus",
     "ClewError",
@@ -125,7 +127,7 @@ __all__ = [
 
 _EXPORTS = {
     "clew.checkpointer.autocleanup": "AutoCleanup",
-    "clew.checkpointer.base": "BaseCheckpointer",
+    "clew.checkpointer.base": "BaseCheckpointer Checkpointer",
     "clew.checkpointer.leases": "Lease",
     "clew.checkpointer.loader": "NOT_LOADED",
     "clew.checkpointer.turns": "Turn",
@@ -135,7 +137,7 @@ _EXPORTS = {
     "clew.factory.distributed": "DistributedCheckpointer",
     "clew.factory.urls": "connect",
     "clew.model.checkpoint": "Checkpoint CheckpointInfo CheckpointMetadata",
-    "clew.model.config": "ANY_USER Config",
+    "clew.model.config": "ANY_USER",
     "clew.model.diff": "Change Diff",
     "clew.model.encryption": "Encryption",
     "clew.model.message": "Message",
@@ -145,6 +147,7 @@ _EXPORTS = {
     "clew.model.status": "BackgroundStatus CacheStatus CleanupStatus Status",
     "clew.model.telemetry": "Telemetry",
     "clew.model.thread": "ThreadInfo ThreadPart",
+    "clew.model.thread_config": "Config",
 }
 """The exported names of each module."""
 

@@ -206,9 +206,9 @@ BAD_CALLS: list[Any] = [
     lambda c: clew.RetentionPolicy(max_history=5, keep_every=0),
     lambda c: clew.RetentionPolicy.from_dict({"max_age": float("inf")}),
     lambda c: clew.AutoCleanup(c, clew.RetentionPolicy(max_history=1), interval=float("inf")),
-    lambda c: clew.connect("memory://", state_type="x"),
-    lambda c: clew.connect("memory://", state_type=5),
-    lambda c: clew.connect(5),
+    lambda c: clew.connect("memory://", state_type="x"),  # type: ignore[call-overload]
+    lambda c: clew.connect("memory://", state_type=5),  # type: ignore[call-overload]
+    lambda c: clew.connect(5),  # type: ignore[call-overload]
     lambda c: c.repair("absent"),
 ]
 

@@ -25,17 +25,17 @@ ANA = {"thread_id": "t", "user_id": "ana"}
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: clew.connect("memory://", foo=1), r"unknown option 'foo'; memory:// takes cache, .*require_user"),
-        (lambda: clew.connect("memory://", cache_tll=1), "unknown option 'cache_tll'; did you mean 'cache_ttl'"),
+        (lambda: clew.connect("memory://", foo=1), r"unknown option 'foo'; memory:// takes cache, .*require_user"),  # type: ignore[call-overload]
+        (lambda: clew.connect("memory://", cache_tll=1), "unknown option 'cache_tll'; did you mean 'cache_ttl'"),  # type: ignore[call-overload]
         (lambda: clew.connect("sqlite:///x.db?prefix=a"), "unknown option 'prefix'; sqlite:///x.db takes synchronous"),
         (lambda: clew.connect("memory://?cache_tll=1"), "'cache_tll'; did you mean 'cache_ttl'"),
-        (lambda: clew.connect("memory://", secondary="memory://", foo=1), "unknown option 'foo'; connect with a sec"),
-        (lambda: clew.InMemoryCheckpointer(foo=1), "unknown option 'foo'; InMemoryCheckpointer takes"),
-        (lambda: clew.SQLiteCheckpointer("x.db", busy_timout=1), "did you mean 'busy_timeout'"),
-        (lambda: clew.PgCheckpointer("postgresql://x", shema="a"), "did you mean 'schema'"),
-        (lambda: clew.RedisCheckpointer("redis://x", prefx="a"), "did you mean 'prefix'"),
-        (lambda: clew.RedisCheckpointer.from_client(None, prefx="a"), "did you mean 'prefix'"),
-        (lambda: clew.DistributedCheckpointer("memory://", "memory://", mode="sync"), "unknown option 'mode'"),
+        (lambda: clew.connect("memory://", secondary="memory://", foo=1), "unknown option 'foo'; connect with a sec"),  # type: ignore[call-overload]
+        (lambda: clew.InMemoryCheckpointer(foo=1), "unknown option 'foo'; InMemoryCheckpointer takes"),  # type: ignore[call-arg]
+        (lambda: clew.SQLiteCheckpointer("x.db", busy_timout=1), "did you mean 'busy_timeout'"),  # type: ignore[call-arg]
+        (lambda: clew.PgCheckpointer("postgresql://x", shema="a"), "did you mean 'schema'"),  # type: ignore[call-arg]
+        (lambda: clew.RedisCheckpointer("redis://x", prefx="a"), "did you mean 'prefix'"),  # type: ignore[call-arg]
+        (lambda: clew.RedisCheckpointer.from_client(None, prefx="a"), "did you mean 'prefix'"),  # type: ignore[call-arg]
+        (lambda: clew.DistributedCheckpointer("memory://", "memory://", mode="sync"), "unknown option 'mode'"),  # type: ignore[call-arg]
         (lambda: clew.connect("sqlite:///x.db?cache_ttl=3", cache_ttl=4), "'cache_ttl' is given in the URL and as an"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_sync_method_calls_the_async_one_of_a_subclass() -> None:
 
     memory = Loud()
     assert memory.put_state("t", {}) == {"loud": True}
-    assert clew.BaseCheckpointer.put_state(memory, "t", {"n": 1}) == {"n": 1, "loud": True}
+    assert clew.BaseCheckpointer.put_state(memory, "t", {"n": 1}) == {"n": 1, "loud": True}  # type: ignore[misc]
 
 
 # Users

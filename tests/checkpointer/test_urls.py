@@ -12,7 +12,7 @@ import clew
 )
 def test_an_error_shows_no_password(url):
     with pytest.raises(clew.ConfigError, match="shema") as caught:
-        clew.connect(url, shema="x")
+        clew.connect(url, shema="x")  # type: ignore[call-overload]
     assert "s3cret" not in str(caught.value)
     assert "db" in str(caught.value)
 

@@ -57,7 +57,7 @@ def test_other_settings_that_make_no_sense_are_refused():
     with pytest.raises(clew.ConfigError, match="plain must be"):
         clew.Encryption(keys={"a": OLD}, plain="maybe")  # type: ignore[arg-type]
     with pytest.raises(clew.ConfigError, match=r"takes a clew\.Encryption"):
-        clew.connect("memory://", encryption={"a": OLD})
+        clew.connect("memory://", encryption={"a": OLD})  # type: ignore[call-overload]
     for text in ("", "a", "a:", f"a:{TEXT},a:{TEXT}", f"a:{TEXT[:-4]}"):
         with pytest.raises(clew.ConfigError):
             clew.Encryption.from_text(text)
@@ -73,7 +73,7 @@ def test_no_key_is_ever_shown(sqlite, monkeypatch, caplog):
         lambda: clew.Encryption(keys={TEXT: "x"}),
         lambda: clew.Encryption.from_text(TEXT),
         lambda: clew.Encryption.from_text(f"a={TEXT}"),
-        lambda: clew.connect("memory://", encryption=TEXT),
+        lambda: clew.connect("memory://", encryption=TEXT),  # type: ignore[call-overload]
         lambda: opened(sqlite, clew.Encryption(keys={"new": NEW})).get_state("t"),
     ):
         with pytest.raises(clew.ClewError) as caught:

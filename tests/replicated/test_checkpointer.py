@@ -286,7 +286,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 
 def test_two_stores_that_cannot_be_replicated_are_refused():
     with pytest.raises(ConfigError, match="secondary must be a URL"):
-        clew.connect("memory://", secondary=7)
+        clew.connect("memory://", secondary=7)  # type: ignore[call-overload]
     one = clew.InMemoryCheckpointer()
     with pytest.raises(ConfigError, match="same storage"):
         clew.DistributedCheckpointer(one, one)

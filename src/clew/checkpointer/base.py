@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import typing
 from collections.abc import Coroutine
 from typing import Any, Literal, Self, TypeVar
 
@@ -35,8 +36,11 @@ from clew.checkpointer.verification import VerifyMethods
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
+from clew.codec.state_type import loader_of
+from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ClewError, ConfigError, shown
 from clew.model.config import ANY_USER, Address
+from clew.model.generic import StateT
 from clew.model.retention import RetentionPolicy
 from clew.model.status import Status
 from clew.model.telemetry import Telemetry, checked_telemetry
@@ -56,16 +60,16 @@ STATUS_TIMEOUT = 2.0
 """How many seconds `astatus` waits for a store before it counts as down."""
 
 
-class BaseCheckpointer(
-    StateMethods,
+class Checkpointer(
+    StateMethods[StateT],
     AttachmentMethods,
     CopyMethods,
     MessageMethods,
     SearchMethods,
-    ThreadMethods,
+    ThreadMethods[StateT],
     LeaseMethods,
-    TurnMethods,
-    OperationMethods,
+    TurnMethods[StateT],
+    OperationMethods[StateT],
     VerifyMethods,
     CleanupMethods,
     ResealMethods,
@@ -73,8 +77,9 @@ class BaseCheckpointer(
     """Durable session memory over any storage.
 
     One object serves async code, sync code, several threads and several event loops. Every async
-    method `aX` has a sync twin `X` with the same parameters. Options: `state_type` (a class that
-    states are loaded as), `max_state_bytes`, `max_index_bytes` (memory of the writer's index),
+    method `aX` has a sync twin `X` with the same parameters. Options: `state_type` (the class that
+    states are loaded as: `Checkpointer[Trip]` loads `Trip`s), `max_state_bytes`, `max_index_bytes`
+    (memory of the writer's index),
     `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `retry_for` (seconds to retry
     after transient errors), `require_user` (every call must name a user), `retention` and
     `cleanup_interval` (automatic cleanup), `durability` ("sync" or "background", with `max_background`
@@ -86,7 +91,7 @@ class BaseCheckpointer(
         self,
         storage: Storage,
         *,
-        state_type: type | None = None,
+        state_type: type[StateT] | None = None,
         max_state_bytes: int = 256 << 20,
         max_index_bytes: int = 64 << 20,
         max_cached_threads: int = MAX_CACHED_THREADS,
@@ -107,7 +112,8 @@ class BaseCheckpointer(
                 raise ConfigError(
                     f"state_type must be the class of your states, not {shown(state_type)}; leave it out for dicts"
                 )
-            registry.register(state_type)
+            if (typing.get_origin(state_type) or state_type) not in PLAIN_TYPES:
+                registry.register(state_type)
         for name, bound in (
             ("max_state_bytes", max_state_bytes),
             ("max_index_bytes", max_index_bytes),
@@ -145,7 +151,7 @@ class BaseCheckpointer(
             engine.storage = SettledStorage(storage, engine.background)
         if observed is not None:
             observe(self, engine, observed)
-        self._loader = Loader(engine)
+        self._loader = Loader(engine, None if state_type is None else loader_of(state_type))
         self._saver = Saver(engine, self._loader)
         self._sweeper = Sweeper(engine)
         if cleanup_interval is not None:
@@ -191,6 +197,11 @@ class BaseCheckpointer(
         loop, where the functions run that you pass to its methods.
         """
         return self._runner.run(coroutine, name)
+
+    def _as_state(self, state: Any) -> StateT:
+        """Return plain data as the checkpointer's `state_type`, as loading does. Raises ConfigError if it does not fit."""
+        typed: StateT = self._loader.typed(state)
+        return typed
 
     async def asetup(self) -> None:
         """Prepare the store. Idempotent, safe in concurrent processes, and done automatically on first use."""
@@ -293,4 +304,6 @@ class BaseCheckpointer(
         self.release()
 
 
-show_public_names(BaseCheckpointer)
+show_public_names(Checkpointer)
+BaseCheckpointer = Checkpointer
+"""The name that Agentflow's and llmfy's users know."""

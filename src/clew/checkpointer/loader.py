@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
@@ -86,9 +86,15 @@ class Matches(Struct, frozen=True):
 class Loader:
     """Loads checkpoints."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, load_as: Callable[[Any], Any] | None = None) -> None:
+        """`load_as` returns a decoded state as the class that the checkpointer's states have."""
         self._engine = engine
         self._codec = engine.codec
+        self._load_as = load_as
+
+    def typed(self, state: Any) -> Any:
+        """Return a decoded state as the checkpointer's `state_type`. Raises ConfigError if it can't become one."""
+        return state if self._load_as is None else self._load_as(state)
 
     async def load(self, address: Address, known: Checkpoint | None = None) -> Loaded | None:
         """Load the checkpoint that `address` names.
@@ -131,7 +137,7 @@ class Loader:
     async def load_held(self, address: Address) -> Loaded | None:
         """Load the checkpoint if this process wrote or loaded it last and it is still there, without reading values."""
         known = self.known_view(address)
-        if known is None or known[0].memo is None:
+        if known is None:
             return None
         return self._held(*known, await self.page(address, checkpoint_id=address.checkpoint_id, detail="body"))
 
@@ -145,7 +151,7 @@ class Loader:
             return None
         try:
             state, _ = self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)
-            return Loaded(record, state, page.basis)
+            return Loaded(record, self.typed(state), page.basis)
         except CorruptRecordError:
             # The memo is incomplete: the values must be read.
             return None
@@ -155,6 +161,7 @@ class Loader:
         record = page.checkpoints[0]
         with _named(address, record):
             state, memo = self._codec.decode_with_memo(record.body, self._codec.open_rows(page.rows))
+            state = self.typed(state)
         if page.basis is not None:
             index = self._engine.index_for_reading(address.thread_id, page.basis)
             if not index.views:
@@ -223,7 +230,7 @@ class Loader:
     def decode(self, address: Address, record: CheckpointRecord, rows: OpenRows) -> Any:
         """The state of a checkpoint. Errors name it."""
         with _named(address, record):
-            return self._codec.decode(record.body, rows)
+            return self.typed(self._codec.decode(record.body, rows))
 
     def metadata(self, address: Address, record: CheckpointRecord) -> CheckpointMetadata:
         """The metadata of a checkpoint. Errors name it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from clew.errors import ConfigError, shown
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, Removal
 from clew.model.config import ANY_USER, Address, Config, User, user_of
+from clew.model.generic import StateT
 from clew.model.message import Message
 from clew.model.queries import MessageQuery, ThreadQuery
 from clew.model.reports import CompactReport, IndexStats, Progress, Stats
@@ -31,7 +32,7 @@ from clew.storage.protocol import COPYING
 Rebuild = Callable[[Any, list[Message]], Any]
 
 
-class OperationMethods:
+class OperationMethods(Generic[StateT]):
     """Methods for operators of a store. They act for all users unless told otherwise."""
 
     _runner: Runner
@@ -114,7 +115,7 @@ class OperationMethods:
             threads=threads, rows_before=before, rows_after=after, bytes_before=bytes_before, bytes_after=bytes_after
         )
 
-    async def arepair(self, config: Config | str, *, rebuild: Rebuild | None = None) -> Checkpoint:
+    async def arepair(self, config: Config | str, *, rebuild: Rebuild | None = None) -> Checkpoint[StateT]:
         """Make a new head from the newest checkpoint that can be loaded and the thread's messages.
 
         `rebuild(state, messages)` returns the new state; `state` is `None` if no checkpoint can be

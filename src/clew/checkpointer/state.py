@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from clew import ids
 from clew.checkpointer.arguments import (
@@ -27,10 +27,11 @@ from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import Address, Config, checked_text
 from clew.model.diff import Diff
+from clew.model.generic import StateT, Untyped
 from clew.model.message import Message
 
 
-class StateMethods:
+class StateMethods(Generic[StateT]):
     """Methods that save and load states."""
 
     _runner: Runner
@@ -38,7 +39,7 @@ class StateMethods:
     _loader: Loader
     _saver: Saver
 
-    async def aput_state(self, config: Config | str, state: Any) -> Any:
+    async def aput_state(self, config: Config | str, state: StateT) -> StateT:
         """Save `state` as the thread's new head and return it.
 
         Raises UnsupportedTypeError before anything is written.
@@ -50,6 +51,10 @@ class StateMethods:
             await self._saver.after_save(address)
         return state
 
+    @overload
+    async def aget_state(self: StateMethods[Untyped], config: Config | str) -> Any: ...
+    @overload
+    async def aget_state(self, config: Config | str) -> StateT | None: ...
     async def aget_state(self, config: Config | str) -> Any:
         """Return the state at the head, or at the config's `checkpoint_id`; `None` if there is none."""
         loaded = await self._loader.load(self._engine.address(config))
@@ -74,7 +79,7 @@ class StateMethods:
         metadata: Mapping[str, Any] | None = None,
         on_conflict: OnConflict = "branch",
         new_id: str | None = None,
-    ) -> Checkpoint:
+    ) -> Checkpoint[StateT]:
         """Save a new checkpoint with some fields of the head changed.
 
         The cost depends on the change, not on the state. `set` replaces fields, `append` extends
@@ -115,7 +120,7 @@ class StateMethods:
     async def aput_checkpoint(
         self,
         config: Config | str,
-        state: Any,
+        state: StateT,
         *,
         messages: Sequence[Message | Mapping[str, Any]] = (),
         remove_messages: Iterable[str] = (),
@@ -125,7 +130,7 @@ class StateMethods:
         on_conflict: OnConflict = "branch",
         parent: None | TheHead = HEAD,
         new_id: str | None = None,
-    ) -> Checkpoint:
+    ) -> Checkpoint[StateT]:
         """Save `state` and `messages` atomically as the thread's new head.
 
         `remove_messages` are ids of messages to remove in the same commit; missing ones are
@@ -162,7 +167,9 @@ class StateMethods:
             await self._saver.after_save(address)
         return self._saver.checkpoint(address, new, saved, state)
 
-    async def aget_checkpoint(self, config: Config | str, *, known: Checkpoint | None = None) -> Checkpoint | None:
+    async def aget_checkpoint(
+        self, config: Config | str, *, known: Checkpoint | None = None
+    ) -> Checkpoint[StateT] | None:
         """Return the head, or the checkpoint that the config's `checkpoint_id` names; `None` if it
         does not exist.
 
@@ -208,7 +215,7 @@ class StateMethods:
         run_id: str | None = None,
         where: Mapping[str, Any] | None = None,
         namespaces: Namespaces = "own",
-    ) -> list[Checkpoint]:
+    ) -> list[Checkpoint[StateT]]:
         """Load the newest checkpoints with their states, newest first, in one read (with `where`,
         one per page)."""
         address = self._engine.address(config)
@@ -263,7 +270,16 @@ class StateMethods:
         )
 
     put_state = blocking(aput_state)
-    get_state = blocking(aget_state)
+    if TYPE_CHECKING:
+
+        @overload
+        def get_state(self: StateMethods[Untyped], config: Config | str) -> Any: ...
+        @overload
+        def get_state(self, config: Config | str) -> StateT | None: ...
+        def get_state(self, config: Config | str) -> Any:
+            """Return the state at the head, or at the config's `checkpoint_id`; `None` if there is none."""
+    else:
+        get_state = blocking(aget_state)
     clear_state = blocking(aclear_state)
     update_state = blocking(aupdate_state)
     put_checkpoint = blocking(aput_checkpoint)

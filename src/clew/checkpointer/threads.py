@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from msgspec.structs import replace
 
@@ -25,6 +25,7 @@ from clew.checkpointer.sweeper import address_of
 from clew.errors import ConfigError, PermissionDeniedError
 from clew.model.commit import Removal, ThreadFields
 from clew.model.config import ANY_USER, Address, Config, User, checked_text, user_of
+from clew.model.generic import StateT, Untyped
 from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery, ValueQuery
 from clew.model.records import ThreadRecord
 from clew.model.retention import RetentionPolicy
@@ -32,7 +33,7 @@ from clew.model.thread import ThreadInfo
 from clew.storage.protocol import StaleBasisError
 
 
-class ThreadMethods:
+class ThreadMethods(Generic[StateT]):
     """Methods of whole threads."""
 
     _runner: Runner
@@ -146,7 +147,7 @@ class ThreadMethods:
     get_threads = blocking(alist_threads, "get_threads")
     delete_thread = blocking(adelete_thread)
 
-    async def aput_state_cache(self, config: Config | str, state: Any) -> None:
+    async def aput_state_cache(self, config: Config | str, state: StateT) -> None:
         """Cache `state` until the next save: in the checkpointer's cache, or else in this process.
 
         It is not durable.
@@ -155,6 +156,10 @@ class ThreadMethods:
         packed = self._engine.codec.pack(state, name="state")
         await self._engine.cache.put(_cache_key(address), packed, await self._version(address))
 
+    @overload
+    async def aget_state_cache(self: ThreadMethods[Untyped], config: Config | str) -> Any: ...
+    @overload
+    async def aget_state_cache(self, config: Config | str) -> StateT | None: ...
     async def aget_state_cache(self, config: Config | str) -> Any:
         """Return the cached state, or the head, if this process saved or loaded it last; `None` otherwise.
 
@@ -164,7 +169,7 @@ class ThreadMethods:
         address = replace(engine.address(config), checkpoint_id=None)
         packed = await engine.cache.get(_cache_key(address), await self._version(address))
         if packed is not None:
-            return engine.codec.unpack(packed)
+            return self._loader.typed(engine.codec.unpack(packed))
         loaded = await self._loader.load_held(address)
         return None if loaded is None else loaded.state
 
@@ -184,7 +189,16 @@ class ThreadMethods:
         return warmed
 
     put_state_cache = blocking(aput_state_cache)
-    get_state_cache = blocking(aget_state_cache)
+    if TYPE_CHECKING:
+
+        @overload
+        def get_state_cache(self: ThreadMethods[Untyped], config: Config | str) -> Any: ...
+        @overload
+        def get_state_cache(self, config: Config | str) -> StateT | None: ...
+        def get_state_cache(self, config: Config | str) -> Any:
+            """Return the cached state, or the head, if this process saved or loaded it last; `None` otherwise."""
+    else:
+        get_state_cache = blocking(aget_state_cache)
     warm = blocking(awarm)
 
     async def _version(self, address: Address) -> Version:

@@ -6,10 +6,10 @@ import asyncio
 import copy
 import inspect
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Generic, Protocol, Self, cast
 
 from clew.checkpointer.leases import Lease
 from clew.checkpointer.loader import NOT_LOADED
@@ -19,6 +19,7 @@ from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, OnConflict, TheHead
 from clew.model.config import Address, Config, checked_text, read_config
+from clew.model.generic import StateT
 from clew.model.message import Message
 from clew.storage.execution import run_to_end
 
@@ -30,6 +31,7 @@ class _Checkpointer(Protocol):
     """The methods of a checkpointer that a turn calls."""
 
     def run(self, coroutine: Coroutine[Any, Any, Any], name: str) -> Any: ...
+    def _as_state(self, state: Any) -> Any: ...
     def alease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease: ...
     async def aget_checkpoint(self, config: Config | str, *, known: Checkpoint | None = None) -> Checkpoint | None: ...
     async def aput_checkpoint(
@@ -47,7 +49,7 @@ class _Checkpointer(Protocol):
     async def aput_messages(self, config: Config | str, messages: Any) -> None: ...
 
 
-class Turn:
+class Turn(Generic[StateT]):
     """One turn on a thread: `with memory.turn(config) as turn:`, or `async with memory.aturn(config) as turn:`.
 
     The turn holds the thread's lease, so the turns of all processes run one after the other. `state` is
@@ -82,11 +84,11 @@ class Turn:
         self._said: list[Message] = []
         self._saving, self._saving_task = threading.Lock(), asyncio.Lock()
         self._had_state = False
-        self.state: Any = None
+        self.state: StateT = cast(StateT, None)
         """The thread's state, for the block to change."""
         self.base: Checkpoint | None = None
         """The checkpoint that the turn started from, or saved last, without its state."""
-        self.saved: Checkpoint | None = None
+        self.saved: Checkpoint[StateT] | None = None
         """The checkpoint that the turn saved last."""
 
     @property
@@ -106,18 +108,18 @@ class Turn:
 
     async def acheckpoint(
         self, *, node_name: str | None = None, step: int | None = None, metadata: Mapping[str, Any] | None = None
-    ) -> Checkpoint:
+    ) -> Checkpoint[StateT]:
         """Save the state and the messages so far, before the turn ends."""
         self._check_entered("checkpoint")
         return await self._save(node_name=node_name, step=step, metadata=metadata)
 
     def checkpoint(
         self, *, node_name: str | None = None, step: int | None = None, metadata: Mapping[str, Any] | None = None
-    ) -> Checkpoint:
+    ) -> Checkpoint[StateT]:
         """Sync twin of `acheckpoint`."""
         with self._saving:
             work = self.acheckpoint(node_name=node_name, step=step, metadata=metadata)
-            saved: Checkpoint = self._checkpointer.run(work, "checkpoint")
+            saved: Checkpoint[StateT] = self._checkpointer.run(work, "checkpoint")
             return saved
 
     async def __aenter__(self) -> Self:
@@ -176,12 +178,12 @@ class Turn:
                 f"checkpoint {self._address.checkpoint_id!r} of thread {self._address.thread_id!r} does not exist; "
                 f"leave checkpoint_id out to start from the head"
             )
-        self.state = None if found is None else found.state
+        self.state = cast(StateT, None if found is None else found.state)
         self.base = None if found is None else replace(found, state=NOT_LOADED)
         if self.state is None:
             # A copy: the caller may use the same value for other threads.
             begun = self._begin() if callable(self._begin) else copy.deepcopy(self._begin)
-            self.state = await begun if inspect.isawaitable(begun) else begun
+            self.state = self._checkpointer._as_state(await begun if inspect.isawaitable(begun) else begun)
         self._had_state = found is not None and found.state is not None
         self._entered = True
 
@@ -235,19 +237,19 @@ class Turn:
             )
 
 
-class TurnMethods:
+class TurnMethods(Generic[StateT]):
     """Methods that begin turns."""
 
     def aturn(
         self: _Checkpointer,
         config: Config | str,
         *,
-        begin: Any = None,
+        begin: StateT | Callable[[], StateT | Awaitable[StateT]] | None = None,
         wait: float = DEFAULT_WAIT,
         ttl: float = 30,
         node_name: str | None = None,
         holder: str | None = None,
-    ) -> Turn:
+    ) -> Turn[StateT]:
         """Hold the thread for one turn: `async with memory.aturn(config, begin={"messages": []}) as turn: …`.
 
         `begin` is the first state of a thread that has none, or a function that makes it. If another turn
@@ -260,11 +262,11 @@ class TurnMethods:
         self: _Checkpointer,
         config: Config | str,
         *,
-        begin: Any = None,
+        begin: StateT | Callable[[], StateT | Awaitable[StateT]] | None = None,
         wait: float = DEFAULT_WAIT,
         ttl: float = 30,
         node_name: str | None = None,
         holder: str | None = None,
-    ) -> Turn:
+    ) -> Turn[StateT]:
         """Sync twin of `aturn`: `with memory.turn(config, begin={"messages": []}) as turn: …`."""
         return Turn(self, config, begin=begin, wait=wait, ttl=ttl, node_name=node_name, holder=holder)

@@ -1,4 +1,4 @@
-"""Checkpointer classes, one for each storage, with its settings and the options of `BaseCheckpointer`.
+"""Checkpointer classes, one for each storage, with its settings and the options of `Checkpointer`.
 
 All take `cache`, the URL of a hot cache (`redis://…`, or `memory://` for this process's memory),
 and `cache_timeout`, how many seconds to wait for it; `cache_ttl` and `max_cached_threads` bound it.
@@ -11,18 +11,20 @@ import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 from urllib.parse import parse_qsl, urlsplit
 
-from clew.checkpointer.base import BaseCheckpointer
+from clew.checkpointer.base import Checkpointer
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import ConfigError, shown
 from clew.factory.cache import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
 from clew.factory.encryption import with_encryption
+from clew.factory.option_types import CheckpointerOptions, SharedOptions
 from clew.factory.options import check_options
 from clew.ids import new_id
 from clew.model.encryption import Encryption
+from clew.model.generic import StateT
 from clew.storage.locked import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
@@ -31,10 +33,10 @@ from clew.storage.sqlite.connections import Synchronous
 from clew.validation import checked_number
 
 
-class InMemoryCheckpointer(BaseCheckpointer):
+class InMemoryCheckpointer(Checkpointer[StateT]):
     """Keeps everything in this process's memory, for tests and trials.
 
-    Takes the options of `BaseCheckpointer`.
+    Takes the options of `Checkpointer`.
     """
 
     def __init__(
@@ -43,22 +45,23 @@ class InMemoryCheckpointer(BaseCheckpointer):
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
         encryption: Encryption | None = None,
-        **options: Any,
+        state_type: type[StateT] | None = None,
+        **options: Unpack[CheckpointerOptions],
     ) -> None:
         check_options(options, InMemoryCheckpointer)
         # A unique location: each has its own store.
         storage = with_cache(
             MemoryStorage(), options, cache=cache, cache_timeout=cache_timeout, store=f"memory {new_id()}"
         )
-        super().__init__(with_encryption(storage, encryption), **options)
+        super().__init__(with_encryption(storage, encryption), state_type=state_type, **options)
 
 
-class SQLiteCheckpointer(BaseCheckpointer):
+class SQLiteCheckpointer(Checkpointer[StateT]):
     """Keeps everything in one file, for any number of processes on one machine.
 
     `synchronous="NORMAL"` is faster, and may lose the last commits when the machine (not the
     process) crashes. `busy_timeout` is how many seconds a commit waits for other processes. Takes
-    the options of `BaseCheckpointer` too.
+    the options of `Checkpointer` too.
     """
 
     def __init__(
@@ -70,7 +73,8 @@ class SQLiteCheckpointer(BaseCheckpointer):
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
         encryption: Encryption | None = None,
-        **options: Any,
+        state_type: type[StateT] | None = None,
+        **options: Unpack[CheckpointerOptions],
     ) -> None:
         check_options(options, SQLiteCheckpointer)
         if path == ":memory:":
@@ -80,10 +84,10 @@ class SQLiteCheckpointer(BaseCheckpointer):
         storage = SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout)
         place = f"sqlite {platform.node()} {Path(path).resolve()}"
         cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place)
-        super().__init__(with_encryption(cached, encryption), **options)
+        super().__init__(with_encryption(cached, encryption), state_type=state_type, **options)
 
 
-class PgCheckpointer(BaseCheckpointer):
+class PgCheckpointer(Checkpointer[StateT]):
     """Keeps everything in PostgreSQL, for any number of processes on any number of machines.
 
     `postgres_dsn` is a libpq URL (with `sslmode`, several hosts, `target_session_attrs`).
@@ -103,7 +107,7 @@ class PgCheckpointer(BaseCheckpointer):
     `enforce_user_isolation=False`, user ids are ignored: every caller reads and writes every thread, and
     new threads have no owner. With a numeric `user_id_type`, owners are returned as numbers. `id_type` takes
     "string" only, because ids of threads and messages are text here. Takes the options of
-    `BaseCheckpointer` too.
+    `Checkpointer` too.
     """
 
     def __init__(
@@ -126,7 +130,8 @@ class PgCheckpointer(BaseCheckpointer):
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
         encryption: Encryption | None = None,
-        **options: Any,
+        state_type: type[StateT] | None = None,
+        **options: Unpack[CheckpointerOptions],
     ) -> None:
         check_options(options, PgCheckpointer)
         if id_type != "string":
@@ -165,14 +170,14 @@ class PgCheckpointer(BaseCheckpointer):
             pool_config=redis_pool_config,
             store=f"postgresql {_pg_place(postgres_dsn, pg_pool)} {schema}",
         )
-        super().__init__(with_encryption(cached, encryption), **options)
+        super().__init__(with_encryption(cached, encryption), state_type=state_type, **options)
         self._engine.users.numeric = user_id_type != "string"
         self._engine.users.isolated = enforce_user_isolation
         if state_history_limit:
             self._limit_history(state_history_limit)
 
 
-class RedisCheckpointer(BaseCheckpointer):
+class RedisCheckpointer(Checkpointer[StateT]):
     """Keeps everything in Redis, Valkey or a managed service: one server, one behind Sentinel, or a cluster.
 
     `address` is a URL (`redis://`, `rediss://` for TLS, `redis+sentinel://`, `redis+cluster://`) or
@@ -180,7 +185,7 @@ class RedisCheckpointer(BaseCheckpointer):
     Acknowledged writes are as durable as the server makes them: docs/redis.md explains what that
     means without `appendonly`. With `lock=True`, every write takes the thread's lease first and
     waits up to `lock_timeout` seconds for it; the lease of a process that died expires after
-    `lock_expiry` seconds. Takes the options of `BaseCheckpointer` too.
+    `lock_expiry` seconds. Takes the options of `Checkpointer` too.
     """
 
     def __init__(
@@ -205,8 +210,9 @@ class RedisCheckpointer(BaseCheckpointer):
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
         encryption: Encryption | None = None,
+        state_type: type[StateT] | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        **options: Any,
+        **options: Unpack[SharedOptions],
     ) -> None:
         check_options(options, RedisCheckpointer)
         storage = redis_storage()(
@@ -224,16 +230,24 @@ class RedisCheckpointer(BaseCheckpointer):
             read_timeout=read_timeout,
             write_timeout=write_timeout,
         )
-        options |= {"clock": clock}
+        settings: dict[str, Any] = {**options, "clock": clock}
         cached = with_cache(
             storage,
-            options,
+            settings,
             cache=cache,
             cache_timeout=cache_timeout,
             store=f"redis {_place(address)} {db} {prefix}",
             prefix=prefix,
         )
-        self._build(cached, encryption, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
+        self._build(
+            cached,
+            encryption,
+            lock=lock,
+            lock_timeout=lock_timeout,
+            lock_expiry=lock_expiry,
+            state_type=state_type,
+            **settings,
+        )
 
     @classmethod
     def from_client(
@@ -248,8 +262,9 @@ class RedisCheckpointer(BaseCheckpointer):
         cache: str | None = None,
         cache_timeout: float = CACHE_TIMEOUT,
         encryption: Encryption | None = None,
+        state_type: type[StateT] | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        **options: Any,
+        **options: Unpack[SharedOptions],
     ) -> Self:
         """Return a checkpointer that uses the server of `client`, a `redis.asyncio` client of a
         server or a cluster.
@@ -259,10 +274,18 @@ class RedisCheckpointer(BaseCheckpointer):
         check_options(options, RedisCheckpointer.from_client)
         self = cls.__new__(cls)
         storage = redis_storage().from_client(client, prefix=prefix, ttl=ttl)
-        options |= {"clock": clock}
+        settings: dict[str, Any] = {**options, "clock": clock}
         place = f"redis client {_client_place(client)} {prefix}"
-        cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place, prefix=prefix)
-        self._build(cached, encryption, lock=lock, lock_timeout=lock_timeout, lock_expiry=lock_expiry, **options)
+        cached = with_cache(storage, settings, cache=cache, cache_timeout=cache_timeout, store=place, prefix=prefix)
+        self._build(
+            cached,
+            encryption,
+            lock=lock,
+            lock_timeout=lock_timeout,
+            lock_expiry=lock_expiry,
+            state_type=state_type,
+            **settings,
+        )
         return self
 
     def _build(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
-from clew.checkpointer.base import BaseCheckpointer
+from clew.checkpointer.base import BaseCheckpointer, Checkpointer
 from clew.checkpointer.blocking import blocking
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.rebase import rebase
 from clew.codec.rows import unbroken
 from clew.errors import ConfigError
 from clew.factory.encryption import with_encryption
+from clew.factory.option_types import SharedOptions
 from clew.factory.options import CHECKPOINTER_OPTIONS, check_options, split_query
 from clew.factory.urls import connect
 from clew.model.encryption import Encryption
+from clew.model.generic import StateT
 from clew.model.reports import Progress, ResyncReport
 from clew.storage.cached import CachedStorage
 from clew.storage.protocol import Storage
@@ -21,7 +23,7 @@ from clew.storage.replicated import ReplicatedStorage, ReplicationMode, Unreplic
 from clew.storage.wrapper import StorageWrapper
 
 
-class DistributedCheckpointer(BaseCheckpointer):
+class DistributedCheckpointer(Checkpointer[StateT]):
     """Keeps everything in two stores, which may be of different kinds: failover to the secondary if
     the primary is down.
 
@@ -32,7 +34,7 @@ class DistributedCheckpointer(BaseCheckpointer):
     primary has it; in both modes, a write that only one store has reaches the other one later. With
     `encryption`, both stores and their journals are encrypted; a checkpointer with its own
     encryption keeps that. For the other settings, see docs/replication.md. Takes the options of
-    `BaseCheckpointer` too.
+    `Checkpointer` too.
     """
 
     def __init__(
@@ -49,8 +51,9 @@ class DistributedCheckpointer(BaseCheckpointer):
         max_outbox: int = 100_000,
         timeout: float = 5.0,
         encryption: Encryption | None = None,
+        state_type: type[StateT] | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        **options: Any,
+        **options: Unpack[SharedOptions],
     ) -> None:
         check_options(options, DistributedCheckpointer)
         # Encrypted below replication, which must read what it merges from one store into the other.
@@ -61,7 +64,8 @@ class DistributedCheckpointer(BaseCheckpointer):
             check_settings(
                 replication_mode, health_check_interval, max_failover_attempts, failback_delay, max_outbox, timeout
             )
-            super().__init__(UnreplicatedStorage(first, second, timeout=timeout), clock=clock, **options)
+            alone = UnreplicatedStorage(first, second, timeout=timeout)
+            super().__init__(alone, state_type=state_type, clock=clock, **options)
             return
         self._replicated = ReplicatedStorage(
             first,
@@ -77,7 +81,7 @@ class DistributedCheckpointer(BaseCheckpointer):
             timeout=timeout,
             clock=clock,
         )
-        super().__init__(self._replicated, clock=clock, **options)
+        super().__init__(self._replicated, state_type=state_type, clock=clock, **options)
 
     async def aresync(self, *, delete_extra: bool = False, progress: Progress | None = None) -> ResyncReport:
         """Compare both stores thread by thread, and make the standby equal to the one that serves.

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar, Unpack, overload
 from urllib.parse import unquote, urlsplit
 
-from clew.checkpointer.base import BaseCheckpointer
+from clew.checkpointer.base import BaseCheckpointer, Checkpointer
 from clew.errors import ConfigError, shown
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
 from clew.factory.encryption import encryption_of_environment
+from clew.factory.option_types import ConnectOptions
 from clew.factory.options import check_options, own_query, split_query
 
 DEFAULT_URL: Final = "sqlite:///clew.db"
 
 
-def connect(url: str | None = None, **options: Any) -> BaseCheckpointer:
+_T = TypeVar("_T")
+
+
+@overload
+def connect(url: str | None = None, *, state_type: type[_T], **options: Unpack[ConnectOptions]) -> Checkpointer[_T]: ...
+@overload
+def connect(
+    url: str | None = None, *, state_type: None = None, **options: Unpack[ConnectOptions]
+) -> Checkpointer[Any]: ...
+def connect(url: str | None = None, **options: Any) -> Checkpointer[Any]:
     """Return a checkpointer for `url`: `memory://`, `sqlite:///path.db`, `postgresql://…`,
     `redis://…` or `rediss://…`.
 
     The default is `$CLEW_URL`, or else `sqlite:///clew.db`. Options are those of the checkpointer's
     class; text and numbers may also be given in the URL (`sqlite:///agent.db?synchronous=NORMAL`).
     With `secondary=`, another URL, everything is kept in both stores, and the options are those of
-    `DistributedCheckpointer`. `encryption` defaults to the keys in `$CLEW_ENCRYPTION_KEYS`, if it
+    `DistributedCheckpointer`. With `state_type=Trip`, it is a `Checkpointer[Trip]`, and states are loaded as
+    `Trip`s. `encryption` defaults to the keys in `$CLEW_ENCRYPTION_KEYS`, if it
     is set; `encryption=None` means no encryption.
     """
     if "encryption" not in options:

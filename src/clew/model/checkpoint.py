@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from clew.errors import ConfigError
 from clew.model.dict_record import DictRecord
+from clew.model.generic import StateT
 
 _C = TypeVar("_C")
 
@@ -125,7 +126,7 @@ class CheckpointInfo(CheckpointMetadata):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(DictRecord):
+class Checkpoint(DictRecord, Generic[StateT]):
     """The state of a thread at one moment. The state is the caller's own copy.
 
     `version` identifies the stored state; another state under the same id has another version. It is
@@ -133,7 +134,7 @@ class Checkpoint(DictRecord):
     """
 
     metadata: CheckpointMetadata
-    state: Any
+    state: StateT
     version: str | None = field(default=None, compare=False)
 
     _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"metadata": CheckpointMetadata}

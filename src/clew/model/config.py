@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from clew.errors import ConfigError, shown
+from clew.model.thread_config import Config as TypedConfig
 
 
 class AnyUser(enum.Enum):
@@ -30,8 +31,8 @@ _ID_BITS: Final = 128
 """How many bits a numeric id may have: as many as a UUID."""
 
 User = str | None | AnyUser
-Config = Mapping[str, Any]
-"""`{"thread_id": …, "user_id": …, "run_id": …, "checkpoint_id": …, "checkpoint_ns": …}`; only the
+Config = TypedConfig | Mapping[str, Any]
+"""What methods take: `{"thread_id": …, "user_id": …, "run_id": …, "checkpoint_id": …, "checkpoint_ns": …}`; only the
 first is required."""
 
 
