@@ -10,7 +10,7 @@ from clew.errors import ConfigError
 from clew.validation import checked_number
 
 
-@pytest.mark.parametrize("value", [0, 1, 2.5, math.inf, 1 << 80])
+@pytest.mark.parametrize("value", [0, 1, 2.5, math.inf, 1 << 53])
 def test_numbers_within_the_bounds_are_returned(value):
     assert checked_number("n", value, at_least=0) is value
 
@@ -28,3 +28,12 @@ def test_the_error_names_the_kind_and_the_bounds():
         checked_number("n", math.inf, "number of seconds", more_than=0, at_most=1000)
     with pytest.raises(ConfigError, match=r"^n must be a number; got 'x'$"):
         checked_number("n", "x")
+
+
+def test_every_number_has_an_upper_bound():
+    with pytest.raises(
+        ConfigError, match=r"^n must be a whole number, 0 or more and at most 9,007,199,254,740,992; got "
+    ):
+        checked_number("n", 10**5000, "whole number", at_least=0)
+    with pytest.raises(ConfigError, match=r"^n must be a number of seconds, at most 3,162,240,000; got 1e\+300$"):
+        checked_number("n", 1e300, "number of seconds")

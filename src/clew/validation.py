@@ -1,12 +1,18 @@
-"""Validation of numeric options."""
+"""Validation of numeric options. Every option has an upper bound, so that no timer or column overflows."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Any, Final, Literal
 
 from clew.errors import ConfigError, shown
 
 Kind = Literal["number", "whole number", "number of seconds"]
+
+MOST_SECONDS: Final = 100 * 366 * 86_400
+"""A century. Timers of the system accept it, and datetimes within it of now exist."""
+MOST: Final = 1 << 53
+"""The greatest count or number of bytes. As a float it is still exact."""
 
 
 def checked_number(
@@ -20,12 +26,20 @@ def checked_number(
 ) -> Any:
     """Return `value` if it is a number of this kind within the bounds; otherwise raise ConfigError.
 
-    `bool` and NaN are no numbers here. Infinity is one, unless `at_most` excludes it.
+    `bool` and NaN are no numbers here. Infinity is one, unless `at_most` excludes it. Other numbers
+    have an upper bound even without `at_most`: `MOST_SECONDS` or `MOST`.
     """
-    valid = (
+    is_number = (
         isinstance(value, int if kind == "whole number" else (int, float))
         and not isinstance(value, bool)
         and value == value  # NaN is unequal to itself
+    )
+    if is_number and at_most is None and value != math.inf:
+        most = MOST_SECONDS if kind == "number of seconds" else MOST
+        # Only a number that is too large has to know of this bound.
+        at_most = most if value > most else None
+    valid = (
+        is_number
         and (at_least is None or value >= at_least)
         and (more_than is None or value > more_than)
         and (at_most is None or value <= at_most)

@@ -84,3 +84,11 @@ def test_wrong_input_is_refused(checkpointer, wrong):
     with pytest.raises(clew.UnsupportedTypeError, match=r"attachments\['a'\]"):
         checkpointer.put_attachments({"thread_id": "t", "checkpoint_id": "x"}, {"a": object()})
     assert checkpointer.get_thread("t") is None
+
+
+@pytest.mark.parametrize("flag", ["keep", "touch"])
+@pytest.mark.parametrize("value", [[10**5000], 1, None, "yes"])
+def test_flags_are_true_or_false(checkpointer, flag, value):
+    made = checkpointer.put_checkpoint("t", {})
+    with pytest.raises(clew.ConfigError, match=f"{flag} must be True or False"):
+        checkpointer.put_attachments(made.config, {"a": 1}, **{flag: value})

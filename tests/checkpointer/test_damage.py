@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import clew
+from clew.codec.registry import DEFAULT_REGISTRY
+from clew.codec.state import StateCodec
 from tests.checkpointer.support import at, text
 
 SECTIONS = [("value_rows", "data"), ("checkpoints", "body")]
@@ -348,6 +350,30 @@ def test_a_log_that_leads_nowhere_or_in_a_circle_is_a_damaged_thread(store_of_tw
     assert checkpointer.get_state("other") == state("other", 2)
     checkpointer.delete_thread("t")
     assert checkpointer.verify().ok
+
+
+@pytest.mark.parametrize("missing", ["thread_name", "tags", "metadata"])
+def test_a_description_that_lacks_a_field_is_damaged_and_hides_no_other(store_of_two, missing):
+    described: dict[str, Any] = {"thread_name": "n", "tags": [], "metadata": {}}
+    del described[missing]
+    packed = StateCodec(DEFAULT_REGISTRY, max_state_bytes=1 << 20).pack(described, name="thread")
+    set_cell(store_of_two.path, "threads", "data", packed, "thread_id = 't'")
+    checkpointer = store_of_two.open()
+    assert {each.thread_id for each in checkpointer.list_threads({})} == {"t", "other"}
+    with pytest.raises(clew.CorruptRecordError, match=missing):
+        checkpointer.get_thread("t")
+    assert [each.thread_id for each in checkpointer.verify().damage] == ["t"]
+
+
+def test_an_id_of_half_a_character_hides_nothing(store_of_two):
+    with sqlite3.connect(store_of_two.path) as connection:
+        connection.execute("UPDATE threads SET thread_id = CAST(x'eda080' AS TEXT) WHERE thread_id = 't'")
+    connection.close()
+    checkpointer = store_of_two.open()
+    assert len(checkpointer.list_threads({})) == 2
+    assert checkpointer.verify().threads == 2
+    checkpointer.delete_runs(["r"])
+    assert checkpointer.get_state("other") == state("other", 2)
 
 
 def test_metadata_named_like_a_note_of_damage_is_no_damage(store):

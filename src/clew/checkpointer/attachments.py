@@ -14,7 +14,7 @@ from clew.checkpointer.loader import Loader
 from clew.checkpointer.records import BAD_RECORD, attached
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
-from clew.errors import ConfigError
+from clew.errors import ConfigError, shown
 from clew.model.config import Config, checked_text
 from clew.model.queries import AttachmentQuery, ThreadQuery
 from clew.model.records import AttachmentRecord
@@ -45,6 +45,9 @@ class AttachmentMethods:
             raise ConfigError("aput_attachments needs a 'checkpoint_id' in the config: the checkpoint to attach to")
         if not isinstance(attachments, Mapping):
             raise ConfigError(f"attachments must be a mapping of keys to data, not {type(attachments).__name__}")
+        for name, flag in (("keep", keep), ("touch", touch)):
+            if not isinstance(flag, bool):
+                raise ConfigError(f"{name} must be True or False, not {shown(flag)}")
         records = tuple(
             AttachmentRecord(
                 namespace=address.namespace,

@@ -268,6 +268,8 @@ def description(codec: StateCodec, record: ThreadRecord) -> Mapping[str, Any]:
     described = codec.unpack(record.data)
     if type(described) is not dict:
         raise CorruptRecordError(f"its description is not a mapping: {shown(described)}")
+    if missing := _NO_DESCRIPTION.keys() - described.keys():
+        raise CorruptRecordError(f"its description lacks {', '.join(sorted(missing))}")
     name, tags, metadata = (described.get(each) for each in _NO_DESCRIPTION)
     if not isinstance(name, (str, type(None))) or type(metadata) is not dict:
         raise CorruptRecordError("its name is not text, or its metadata is not a mapping")

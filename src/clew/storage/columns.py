@@ -22,11 +22,13 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.conversions import bytes_text, moment, moment_or_none
+from clew.storage.conversions import moment, moment_or_none
 
 R = TypeVar("R", bound=Struct)
 Row = Sequence[Any]
 DIGEST_SIZE: Final = 16
+LARGEST: Final = 1 << 53
+"""The greatest count, size or sequence number. No thread gets that far: a greater one is damaged."""
 
 
 class _Kind(NamedTuple):
@@ -34,16 +36,23 @@ class _Kind(NamedTuple):
 
     types: tuple[type, ...]
     stand_in: Any
+    most: int | None = None
+    """The greatest valid number, if there is one. Then the least is 0."""
 
 
 _TEXT: Final = _Kind((str,), "")
 _SOME_TEXT: Final = _Kind((str, type(None)), None)
-_NUMBER: Final = _Kind((int,), 0)
+_COUNT: Final = _Kind((int,), 0, LARGEST)
+"""A count or a sequence number."""
+_SIZE: Final = _Kind((int,), 0, (1 << 63) - 1)
+"""The size that a checkpoint's writer states."""
 _SOME_NUMBER: Final = _Kind((int, type(None)), None)
 _TIME: Final = _Kind((int,), 0)
 _BYTES: Final = _Kind((bytes,), b"")
 _RANGES: Final = _Kind((tuple,), ())
 """Unreadable ranges come in as `None`."""
+_UNUSABLE: Final = _Kind((type(None),), None)
+"""The name of a damaged column that the record does not have, or `None`."""
 
 
 class Columns(Generic[R]):
@@ -53,11 +62,15 @@ class Columns(Generic[R]):
         self._make_record = make
         self._kinds = kinds
         self._times = [name for name, kind in kinds.items() if kind is _TIME]
+        self._bounds = [(name, kind.most) for name, kind in kinds.items() if kind.most is not None]
         self._valid_types = frozenset(product(*(kind.types for kind in kinds.values())))
 
     def _make(self, row: Row) -> R:
-        """Raises OverflowError for a number that is not a valid time."""
+        """Raises OverflowError for a number that is not a valid time or count."""
         columns = dict(zip(self._kinds, row, strict=True))
+        for name, most in self._bounds:
+            if not 0 <= columns[name] <= most:
+                raise OverflowError
         for name in self._times:
             columns[name] = moment(columns[name])
         return self._make_record(**columns)
@@ -80,10 +93,20 @@ class Columns(Generic[R]):
 
     def _mended(self, column: tuple[str, _Kind], value: Any, damaged: list[str]) -> Any:
         name, kind = column
-        if type(value) in kind.types and (kind is not _TIME or moment_or_none(value) is not None):
+        if type(value) in kind.types and _is_in_range(kind, value):
             return value
-        damaged.append(name)
-        return bytes_text(value) if str in kind.types and type(value) is bytes else kind.stand_in
+        damaged.append(value if kind is _UNUSABLE and type(value) is str else name)
+        if kind.most is not None and type(value) is int:
+            # The nearest valid number, so that damaged checkpoints keep their places in pages.
+            return min(max(value, 0), kind.most)
+        # Without lone surrogates, which not every storage accepts as an id.
+        return value.decode("utf-8", "replace") if str in kind.types and type(value) is bytes else kind.stand_in
+
+
+def _is_in_range(kind: _Kind, value: Any) -> bool:
+    if kind.most is not None:
+        return bool(0 <= value <= kind.most)
+    return kind is not _TIME or moment_or_none(value) is not None
 
 
 def damage_of(columns: Iterable[str]) -> str:
@@ -92,13 +115,14 @@ def damage_of(columns: Iterable[str]) -> str:
 
 
 def _thread(*, forked_thread: str | None, forked_checkpoint: str | None, **columns: Any) -> ThreadRecord:
+    del columns["unusable"]
     forked_from = None if forked_thread is None else (forked_thread, forked_checkpoint or "")
     return ThreadRecord(forked_from=forked_from, head=None, **columns)
 
 
 CHECKPOINT: Final = Columns(
     CheckpointRecord,
-    sequence=_NUMBER,
+    sequence=_COUNT,
     checkpoint_id=_TEXT,
     namespace=_TEXT,
     parent_id=_SOME_TEXT,
@@ -106,7 +130,7 @@ CHECKPOINT: Final = Columns(
     node_name=_SOME_TEXT,
     step=_SOME_NUMBER,
     run_id=_SOME_TEXT,
-    size=_NUMBER,
+    size=_SIZE,
     metadata=_BYTES,
     body=_BYTES,
     covers=_RANGES,
@@ -122,24 +146,25 @@ THREAD: Final = Columns(
     data=_BYTES,
     forked_thread=_SOME_TEXT,
     forked_checkpoint=_SOME_TEXT,
-    checkpoint_count=_NUMBER,
-    message_count=_NUMBER,
-    size=_NUMBER,
+    checkpoint_count=_COUNT,
+    message_count=_COUNT,
+    size=_COUNT,
+    unusable=_UNUSABLE,
 )
 MESSAGE: Final = Columns(
     MessageRecord,
     message_id=_TEXT,
     text=_TEXT,
-    tool_calls=_NUMBER,
+    tool_calls=_COUNT,
     run_id=_SOME_TEXT,
     created_at=_TIME,
     data=_BYTES,
-    sequence=_NUMBER,
+    sequence=_COUNT,
 )
 ATTACHMENT: Final = Columns(AttachmentRecord, namespace=_TEXT, checkpoint_id=_TEXT, key=_TEXT, data=_BYTES)
 ENTRY: Final = Columns(
     JournalEntry,
-    position=_NUMBER,
+    position=_COUNT,
     thread_id=_TEXT,
     commit_id=_TEXT,
     after=_SOME_TEXT,

@@ -16,6 +16,7 @@ from clew.model.commit import HEAD, Applied, BackTo, Commit, NewCheckpoint
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
+from clew.storage.columns import damaged_thread
 from clew.storage.conversions import micros, moment_or_none, union
 from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
@@ -342,6 +343,8 @@ def fast_append_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], ans
 def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
     """Return the outcome of `commit`: applied, or the error that refuses it."""
     code = answer["outcome"]
+    if code == "damaged":
+        return damaged_thread(commit.thread_id, "its numbers are out of range")
     if code not in ("applied", "repeated"):
         return refusal(commit, code, unescaped_or_none(answer["named"]), answer["number"])
     basis = None

@@ -48,6 +48,8 @@ _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
         "a value exceeds a limit of PostgreSQL (ids have at most about 2,000 bytes)",
     ),
 )
+DAMAGED_NUMBERS = (asyncpg.NumericValueOutOfRangeError, asyncpg.UniqueViolationError)
+"""Errors of a commit that the rules let through: the numbers of its thread are damaged."""
 COMMITS_FAULT = (asyncpg.ProgramLimitExceededError, asyncpg.DataError)
 """Errors of one commit, which say nothing about the storage."""
 

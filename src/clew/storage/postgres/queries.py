@@ -313,6 +313,7 @@ def _thread(row: Mapping[str, Any], user_id: str | None) -> ThreadRecord:
             row["checkpoint_count"],
             row["message_count"],
             row["size"],
+            row["unusable"],
         )
     )
     if row["sequence"] is None:

@@ -15,6 +15,7 @@ import asyncpg
 
 from clew.errors import ConfigError, SchemaVersionError, StorageError, TransientStorageError, shown
 from clew.storage.branches import MOST_POINTS
+from clew.storage.columns import LARGEST
 from clew.storage.execution import is_blocked
 from clew.storage.postgres.connections import MAINTENANCE_TIMEOUT
 from clew.storage.postgres.users import UserColumn
@@ -50,7 +51,7 @@ _setups: list[tuple[asyncio.AbstractEventLoop, str]] = []
 """The setups under way in this process: event loops, and names of schemas."""
 _MARKS = re.compile(
     r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|most_points|indexed_from"
-    r"|newest_threads)\b"
+    r"|newest_threads|largest)\b"
 )
 _RULE = re.compile(r"@rule_(\w+)")
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION @schema\.(\w+_@code)\((.*?)\$clew\$(.*?)\$clew\$;", re.DOTALL)
@@ -114,6 +115,7 @@ class Schema:
             "@most_points": str(MOST_POINTS),
             "@indexed_from": str(INDEXED_FROM),
             "@newest_threads": str(NEWEST_THREADS),
+            "@largest": str(LARGEST),
         }
         made_of = "\n".join((self._functions, *self._values.values()))
         self._values |= {

@@ -31,6 +31,7 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, LeaseRecord, MessageRecord, ThreadRecord
 from clew.storage.batching import ReadBatcher
+from clew.storage.columns import damaged_thread
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import micros
 from clew.storage.loops import PerLoop
@@ -47,7 +48,7 @@ from clew.storage.postgres.commits import (
     outcome,
 )
 from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT, Connections
-from clew.storage.postgres.failures import COMMITS_FAULT
+from clew.storage.postgres.failures import COMMITS_FAULT, DAMAGED_NUMBERS
 from clew.storage.postgres.schema import TABLES, Schema
 from clew.storage.postgres.search import Search
 from clew.storage.postgres.search_index import index_messages
@@ -201,6 +202,9 @@ class PgStorage:
             try:
                 (answer,) = await connections.fetch(self._statements.commit, parameters)
             except StorageError as error:
+                if isinstance(error.__cause__, DAMAGED_NUMBERS):
+                    thread_id = commit.fork.thread_id if commit.fork else commit.thread_id
+                    return damaged_thread(thread_id, f"its numbers don't fit ({error.__cause__})")
                 if isinstance(error.__cause__, COMMITS_FAULT):
                     return error
                 raise

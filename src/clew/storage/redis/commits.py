@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clew.clock import SYSTEM_CLOCK
-from clew.errors import ClewError, StorageError
+from clew.errors import ClewError, CorruptRecordError, StorageError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, Removal
 from clew.model.records import Basis
+from clew.storage.columns import damaged_thread
 from clew.storage.conversions import bytes_text, micros, moment_or_none, text_bytes, union
 from clew.storage.redis.caller import Argument, Call, Caller
 from clew.storage.redis.journal import ListedJournals
@@ -41,6 +42,7 @@ from clew.storage.redis.layout import (
     user_field,
 )
 from clew.storage.redis.link import Link
+from clew.storage.redis.queries import ask
 from clew.storage.redis.scripts import COMMIT, SOURCE
 from clew.storage.redis.thread_index import ListedThreads, Standing
 from clew.storage.rules import refusal
@@ -227,6 +229,8 @@ def listing_of(answer: list[Any]) -> int:
 def _refusal(answer: list[Any], commit: Commit) -> ClewError:
     """Return the error for the rule that the script names."""
     _, rule, named, number = answer
+    if rule == b"damaged":
+        return damaged_thread(commit.thread_id, "its numbers are out of range")
     if rule == b"spaces":
         message = f"thread {commit.thread_id!r} has no room for another namespace; use another thread"
         return StorageError(message, thread_id=commit.thread_id)
@@ -295,6 +299,8 @@ class Applier:
             source = await self._source(commit) if commit.fork is not None else None
             link = await self._caller.router.node_for(key).link(commits=True)
             return self._send_on(link, commit, key, source)
+        except CorruptRecordError as error:
+            return _Sent(commit, error)
         except StorageError as error:
             return _Sent(commit, await self._caller.rediscover(error))
 
@@ -307,9 +313,11 @@ class Applier:
         if fork is None:
             return None
         asked = b"" if fork.checkpoint_id is None else b"+" + text_bytes(fork.checkpoint_id)
-        answer = await self._caller.call(
+        answer = await ask(
+            self._caller,
             SOURCE,
-            self._keys.thread(fork.thread_id),
+            self._keys,
+            fork.thread_id,
             user_field(commit.user),
             text_bytes(fork.namespace),
             asked,
@@ -343,6 +351,8 @@ class Applier:
             else:
                 await self._threads.add(self._caller, thread_id, standing, journal_calls)
             self._journals.remember(thread_id, listing_of(answer))
+        except CorruptRecordError as error:
+            return damaged_thread(sent.commit.thread_id, str(error))
         except ClewError as error:
             return error
         return result

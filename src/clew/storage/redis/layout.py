@@ -13,7 +13,7 @@ from clew.errors import CorruptRecordError, StorageError
 from clew.model.commit import NewCheckpoint, ThreadFields
 from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, JournalEntry, MessageRecord, Range, ValueRow
-from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, damaged_thread, value_row
+from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, LARGEST, MESSAGE, damaged_thread, value_row
 from clew.storage.conversions import (
     UNDECODABLE,
     bytes_text,
@@ -99,6 +99,22 @@ _INCARNATION = 20
 _HEADER = struct.Struct(">2s20sIIQQIIIIQQQQIB18s18s")
 
 
+_MOST = {
+    "sequence": 0xFFFF0000,
+    "epoch": 0xFFFF0000,
+    "next_value": 1 << 43,
+    "last_message": 1 << 43,
+    "groups": 0xFFFF0000,
+    "spaces": (1 << 20) - 1,
+    "checkpoints": 0xFFFF0000,
+    "messages": 0xFFFF0000,
+    "tool_calls": LARGEST,
+    "state_size": LARGEST,
+    "message_size": LARGEST,
+}
+"""The greatest numbers of a header, as in `lua/common.lua`. Greater ones are damaged: the next would not fit."""
+
+
 class Header(NamedTuple):
     """A thread's header. The id of the thread's head and its owner follow the fixed part."""
 
@@ -133,6 +149,14 @@ class Header(NamedTuple):
     @property
     def size(self) -> int:
         return self.state_size + self.message_size
+
+    @property
+    def unusable(self) -> str | None:
+        """The name of a number that is out of range, so that scripts refuse commits; `None` if all are valid."""
+        for name, most in _MOST.items():
+            if getattr(self, name) > most:
+                return name
+        return None
 
 
 def read_header(stored: bytes, thread_id: str) -> Header:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from clew.errors import CorruptRecordError
 from clew.model.message import folded
 from clew.model.queries import (
     AttachmentQuery,
@@ -19,6 +20,7 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
 from clew.storage.columns import THREAD as COLUMNS
+from clew.storage.columns import damaged_thread
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import text_bytes, union
 from clew.storage.redis.caller import Argument, Caller
@@ -37,7 +39,7 @@ from clew.storage.redis.layout import (
     read_rows,
     user_field,
 )
-from clew.storage.redis.scripts import ATTACHMENTS, CHECKPOINTS, CONTENT, MESSAGES, VALUES
+from clew.storage.redis.scripts import ATTACHMENTS, CHECKPOINTS, CONTENT, MESSAGES, VALUES, Script
 
 SCANNED_AT_ONCE = 20_000
 """Messages that one script call searches. The server is blocked while a script runs."""
@@ -51,8 +53,16 @@ def _number(number: int | None) -> Argument:
     return b"" if number is None else number
 
 
+async def ask(caller: Caller, script: Script, keys: Keys, thread_id: str, *arguments: Argument) -> Any:
+    """Return the answer to a question about one thread. Raises CorruptRecordError with its name."""
+    try:
+        return await caller.call(script, keys.thread(thread_id), *arguments)
+    except CorruptRecordError as error:
+        raise damaged_thread(thread_id, str(error)) from error
+
+
 async def checkpoints(caller: Caller, keys: Keys, query: CheckpointQuery) -> CheckpointPage:
-    answer = await caller.call(CHECKPOINTS, keys.thread(query.thread_id), *_checkpoint_arguments(query))
+    answer = await ask(caller, CHECKPOINTS, keys, query.thread_id, *_checkpoint_arguments(query))
     return _checkpoint_page(answer, query.thread_id)
 
 
@@ -82,7 +92,7 @@ def _checkpoint_page(answer: Any, thread_id: str) -> CheckpointPage:
 
 
 async def values(caller: Caller, keys: Keys, query: ValueQuery) -> ValuePage:
-    answer = await caller.call(VALUES, keys.thread(query.thread_id), *_value_arguments(query))
+    answer = await ask(caller, VALUES, keys, query.thread_id, *_value_arguments(query))
     return _value_page(answer, query.thread_id)
 
 
@@ -106,9 +116,7 @@ def _value_page(answer: Any, thread_id: str) -> ValuePage:
 
 
 async def attachments(caller: Caller, keys: Keys, query: AttachmentQuery) -> list[AttachmentRecord]:
-    return _attachment_records(
-        await caller.call(ATTACHMENTS, keys.thread(query.thread_id), *_attachment_arguments(query))
-    )
+    return _attachment_records(await ask(caller, ATTACHMENTS, keys, query.thread_id, *_attachment_arguments(query)))
 
 
 def _attachment_arguments(query: AttachmentQuery) -> list[Argument]:
@@ -126,7 +134,7 @@ async def messages(caller: Caller, keys: Keys, query: MessageQuery) -> list[Mess
     after, skip, limit = b"0", query.offset, query.limit
     while True:
         asked = _message_arguments(query, after, skip, limit)
-        answer: list[Any] = await caller.call(MESSAGES, keys.thread(query.thread_id), *asked)
+        answer: list[Any] = await ask(caller, MESSAGES, keys, query.thread_id, *asked)
         after, skipped, *records = answer
         found += map(read_message, records)
         if not after:
@@ -153,9 +161,11 @@ def _message_arguments(query: MessageQuery, after: bytes, skip: int, limit: int 
 async def content(caller: Caller, keys: Keys, thread_id: str) -> Content | None:
     """Return everything in the thread, from one snapshot."""
     of_threads, of_values, of_checkpoints, of_attachments, of_messages = content_queries(thread_id)
-    thread, rows, page, attached, said = await caller.call(
+    thread, rows, page, attached, said = await ask(
+        caller,
         CONTENT,
-        keys.thread(thread_id),
+        keys,
+        thread_id,
         *thread_arguments(of_threads, thread_id),
         *_value_arguments(of_values),
         *_checkpoint_arguments(of_checkpoints),
@@ -187,10 +197,12 @@ def thread_record(answer: list[bytes], thread_id: str) -> tuple[Header, ThreadRe
         return header, None
     _, fields, origin, head = answer
     text, run_id, data = read_fields(fields)
+    made = read_checkpoint(head) if head else None
+    unusable = header.unusable or ("sequence" if made is not None and made.sequence > header.sequence else None)
     columns = (
         *(thread_id, header.user_id, digits_micros(header.created), digits_micros(header.updated), run_id, text, data),
         *read_origin(origin),
-        *(header.checkpoints, header.messages, header.size),
+        *(header.checkpoints, header.messages, header.size, unusable),
     )
     record = COLUMNS.record(columns)
-    return header, record if not head else replace(record, head=read_checkpoint(head))
+    return header, record if made is None else replace(record, head=made)

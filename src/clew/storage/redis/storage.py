@@ -202,7 +202,7 @@ class RedisStorage:
         patience = round(max(ttl, 0) + _LEASE_OUTLIVES) * 1000
         token: bytes | int = b""
         while True:
-            answer: list[Any] = await caller.call(LEASE, self._keys.thread(thread_id), *given, token, patience)
+            answer: list[Any] = await queries.ask(caller, LEASE, self._keys, thread_id, *given, token, patience)
             if answer[0] == b"owner":
                 check_owner(thread_id, owner_name(answer[1]), user)
             if answer[0] == b"lease":

@@ -33,7 +33,7 @@ from clew.storage.redis.caller import Argument, Caller
 from clew.storage.redis.journal import list_journals
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import Header, day_number, digits_time, owner_name, read_header, time_digits
-from clew.storage.redis.queries import thread_arguments, thread_record
+from clew.storage.redis.queries import ask, thread_arguments, thread_record
 from clew.storage.redis.scripts import LIST, SEARCH_THREADS, THREAD, TOTALS, UNLIST, Script
 
 AHEAD = timedelta(seconds=10)
@@ -249,7 +249,7 @@ async def _unlist(caller: Caller, gone: dict[bytes, list[Argument]]) -> None:
 
 async def _read_thread(caller: Caller, keys: Keys, query: ThreadQuery, name: str) -> list[Found]:
     """Return the named thread, if `query` asks for it."""
-    read = thread_record(await caller.call(THREAD, keys.thread(name), *thread_arguments(query, name)), name)
+    read = thread_record(await ask(caller, THREAD, keys, name, *thread_arguments(query, name)), name)
     return [] if read is None or read[1] is None else [Found(read[0], read[1])]
 
 

@@ -151,6 +151,7 @@ class Applier:
             if fast_path and self._fits_fast_path(commit) and (applied := self._apply_on_fast_path(commit)):
                 return applied
             self._write_buffered()
+            self._facts.deleting = commit.remove is not None and commit.remove.thread
             return self._write(commit, decide(commit, self._facts))
         except ClewError as error:
             return error
@@ -227,7 +228,8 @@ class Applier:
         )
 
     def thread(self, thread_id: str) -> Thread | None:
-        """The thread as of this transaction."""
+        """The thread as of this transaction. Raises CorruptRecordError if its row is damaged."""
+        self._facts.deleting = False
         return self._facts.thread(thread_id)
 
     def _write(self, commit: Commit, decided: Decision[Thread]) -> Applied:

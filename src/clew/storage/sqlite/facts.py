@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 
 from clew.model.commit import Commit, NewCheckpoint
-from clew.storage.columns import damaged_thread
+from clew.storage.columns import damage_of, damaged_thread
 from clew.storage.rules import StoredRow
 from clew.storage.sqlite.removals import shared_before
 from clew.storage.sqlite.schema import named
@@ -42,6 +42,8 @@ class SQLiteFacts:
         self._threads = threads
         self._buffered = buffered
         self._write_buffered = write_buffered
+        self.deleting = False
+        """Whether the commit deletes its thread. That is all that can be done with a damaged one."""
 
     def thread(self, thread_id: str) -> Thread | None:
         known = self._threads.get(thread_id)
@@ -50,7 +52,12 @@ class SQLiteFacts:
             if row is not None:
                 if tuple(map(type, row)) not in _THREAD_TYPES:
                     raise damaged_thread(thread_id, "its row can't be read")
-                known = self._threads[thread_id] = Thread(thread_id, row)
+                known = Thread(thread_id, row)
+                if damage := known.mend():
+                    if not self.deleting:
+                        raise damaged_thread(thread_id, damage_of([damage]))
+                    return known
+                self._threads[thread_id] = known
         return known
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
@@ -68,8 +75,12 @@ class SQLiteFacts:
             rows = self._execute(_SQL["other_head"], (thread.thread_no, namespace))
         else:
             rows = self._execute(_SQL["main_head"], (thread.thread_no,))
-        head = next((checkpoint_id for checkpoint_id, _ in rows if checkpoint_id not in without), None)
+        found = next((row for row in rows if row[0] not in without), None)
         rows.close()
+        if found is not None and found[1] > thread.sequence:
+            # A new checkpoint would get a lower number than the head, and would not be found.
+            raise damaged_thread(thread.thread_id, "its sequence can't be read")
+        head = found[0] if found is not None else None
         if not without:
             thread.heads[namespace] = head
         return head

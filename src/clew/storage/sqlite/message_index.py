@@ -59,6 +59,7 @@ class MessageIndex:
             # The index can't be updated: from now on this thread is scanned.
             thread.indexed_messages = 0
             return False
+        self._execute(_CREATE)
         self._execute(_DROP, (message_no, indexable(text)))
         return True
 
@@ -69,6 +70,8 @@ class MessageIndex:
     def remove_all(self, thread: Thread) -> None:
         """Remove all messages of a thread that is about to be deleted."""
         if thread.indexed_messages and self._works:
+            # It is missing only if the number is damaged.
+            self._execute(_CREATE)
             first = thread.first_message_no
             rows = self._execute(_WRITES["message_texts"], (first, first + thread.indexed_messages - 1, -1))
             for message_no, text in rows.fetchall():

@@ -37,7 +37,7 @@ from clew.model.records import (
     ValueRow,
 )
 from clew.storage.branches import is_within, visible
-from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, THREAD, damaged_thread, value_row
+from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, LARGEST, MESSAGE, THREAD, damaged_thread, value_row
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import bytes_text, day, text_bytes, union, unpack_ranges
 from clew.storage.protocol import Own
@@ -46,6 +46,7 @@ from clew.storage.sqlite.message_index import found_messages
 from clew.storage.sqlite.receipts import read_receipts
 from clew.storage.sqlite.removals import shared_before
 from clew.storage.sqlite.schema import named
+from clew.storage.sqlite.thread import MOST_THREADS
 from clew.storage.sqlite.thread_index import found_threads
 
 SQL = named("reads.sql")
@@ -62,7 +63,11 @@ _HEAD = (
 )
 _THREAD = (
     "thread_id, user_id, threads.created_at, updated_at, threads.run_id, threads.text, threads.data, forked_thread,"
-    " forked_checkpoint, checkpoint_count, message_count, threads.size,"
+    " forked_checkpoint, checkpoint_count, message_count, threads.size, CASE"
+    f" WHEN epoch NOT BETWEEN 0 AND {LARGEST} THEN 'epoch' WHEN next_value NOT BETWEEN 0 AND {LARGEST} THEN 'next_value'"
+    f" WHEN threads.sequence NOT BETWEEN coalesce(head.sequence, 0) AND {LARGEST} THEN 'sequence'"
+    f" WHEN next_message NOT BETWEEN message_count AND {LARGEST} THEN 'next_message'"
+    " WHEN indexed_messages NOT BETWEEN 0 AND next_message THEN 'indexed_messages' END,"
     " head.sequence, head.checkpoint_id, head.namespace, head.parent_id, head.created_at, head.node_name, head.step,"
     " head.run_id, head.size, head.metadata, x'', x''"
 )
@@ -89,8 +94,6 @@ class _Thread(NamedTuple):
         return Basis(incarnation=self.incarnation, epoch=self.epoch, next_value=self.next_value)
 
 
-_MOST_THREADS = 1 << 31
-"""A message's number has 63 bits: 31 for the thread's number and 32 for its position."""
 _THREAD_TYPES = frozenset((int, int, str, int, int, int, int, points) for points in (bytes, type(None)))
 
 
@@ -99,7 +102,7 @@ def _thread(connection: sqlite3.Connection, thread_id: str, user: User) -> _Thre
     row = connection.execute(SQL["thread"], (thread_id, user is ANY_USER, _name_of(user))).fetchone()
     if row is None:
         return None
-    if tuple(map(type, row)) not in _THREAD_TYPES or not 0 < row[0] < _MOST_THREADS:
+    if tuple(map(type, row)) not in _THREAD_TYPES or not 0 < row[0] < MOST_THREADS:
         raise damaged_thread(thread_id, "its row can't be read")
     return _Thread(thread_id, *row)
 
@@ -269,7 +272,7 @@ def threads(connection: sqlite3.Connection, query: ThreadQuery) -> list[ThreadRe
         "search": text_bytes(query.search) if query.search else None,
         "limit": _limit(query.limit),
         "offset": query.offset,
-        "floor": -_FAR,
+        "floor": ~_FAR,
     }
     if query.thread_id is not None:
         rows = connection.execute(SQL["one_thread"], asked).fetchall()
@@ -281,8 +284,8 @@ def threads(connection: sqlite3.Connection, query: ThreadQuery) -> list[ThreadRe
 
 
 def _thread_record(row: tuple[Any, ...]) -> ThreadRecord:
-    record = THREAD.record((*row[:5], _search_text(row[5]), *row[6:12]))
-    return record if row[12] is None else replace(record, head=_checkpoint(row[12:]))
+    record = THREAD.record((*row[:5], _search_text(row[5]), *row[6:13]))
+    return record if row[13] is None else replace(record, head=_checkpoint(row[13:]))
 
 
 def content(connection: sqlite3.Connection, thread_id: str) -> Content | None:

@@ -46,6 +46,7 @@ from clew.storage.sqlite.search import search
 from clew.storage.sqlite.search_index import has_search_index
 from clew.storage.sqlite.thread_index import index_some
 from clew.storage.sqlite.writer import Job, Writer
+from clew.validation import checked_number
 
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
@@ -97,6 +98,10 @@ class _Opened:
         self.connections.end_fork()
 
 
+_LONGEST_WAIT = 1_000_000
+"""The greatest `busy_timeout`, in seconds. SQLite counts milliseconds in 31 bits."""
+
+
 class SQLiteStorage:
     """Threads in one SQLite file, shared by any number of OS threads, event loops and processes.
 
@@ -117,7 +122,9 @@ class SQLiteStorage:
             raise ConfigError(f"synchronous must be one of {', '.join(get_args(Synchronous))}, not {synchronous!r}")
         self.path = str(Path(name).absolute())
         self._synchronous: Synchronous = synchronous
-        self._busy_timeout = busy_timeout
+        self._busy_timeout = checked_number(
+            "busy_timeout", busy_timeout, "number of seconds", at_least=0, at_most=_LONGEST_WAIT
+        )
         self._closed = False
         self._opened = self._open()
         _alive.add(self)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from clew.model.records import Basis
+from clew.storage.columns import LARGEST
+from clew.storage.conversions import moment_or_none
 
 POSITION_BITS = 32
+MOST_THREADS = 1 << 31
+"""A message's number has 63 bits: 31 for the thread's number and 32 for its position."""
+_COUNTS = (
+    *("epoch", "next_value", "sequence", "next_message", "message_count", "indexed_messages", "checkpoint_count"),
+    "size",
+)
 ThreadRow = tuple[
     int, str | None, int, str, int, int, int, int, int, int, int, int, int, str | None, int | None, bytes | None, int
 ]
@@ -63,6 +71,21 @@ class Thread:
             self.receipts,
         ) = row
         self.heads: dict[str, str | None] = {}
+
+    def mend(self) -> str | None:
+        """Replace numbers that are out of range, so that the thread can at least be deleted.
+
+        Returns the name of such a column, or `None`.
+        """
+        damage = None if 0 < self.thread_no < MOST_THREADS else "thread_no"
+        for name in _COUNTS:
+            if not 0 <= getattr(self, name) <= LARGEST:
+                setattr(self, name, 0)
+                damage = name
+        if self.indexed_messages > self.next_message:
+            self.indexed_messages = 0
+            damage = "indexed_messages"
+        return damage if moment_or_none(self.updated_at) is not None else "updated_at"
 
     def changes(self) -> tuple[str | int | None, ...]:
         """The parameters of the statement `change_threads`."""

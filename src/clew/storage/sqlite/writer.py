@@ -17,6 +17,7 @@ from clew.answers import Answer
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.os_threads import OwnThread
+from clew.storage.columns import damaged_thread
 from clew.storage.loops import forget_closed
 from clew.storage.sqlite.applier import Applier
 from clew.storage.sqlite.connections import Connections, wait_until_released
@@ -278,7 +279,7 @@ class Writer:
                 except _FileFailedError as failure:
                     self._fail([part], failure.cause)
                 except Exception as error:  # The writer's edge, as above.
-                    self._fail([part], error)
+                    self._fail([part], _named(error, part))
             if job.call is not None:
                 job.result, job.error = parts[0].result, parts[0].error
             else:
@@ -344,6 +345,17 @@ class Writer:
             self._applier.connection.close()
             self._applier = None
         self._finished = True
+
+
+def _named(error: Exception, job: Job) -> Exception:
+    """The error of a commit that the rules let through and the tables refuse: the thread's numbers are damaged."""
+    if job.commits and isinstance(error, (sqlite3.IntegrityError, OverflowError)):
+        commit = job.commits[0]
+        thread_id = commit.fork.thread_id if commit.fork else commit.thread_id
+        damaged = damaged_thread(thread_id, f"its numbers don't fit ({error})")
+        damaged.__cause__ = error
+        return damaged
+    return error
 
 
 def _settle(jobs: list[Job]) -> None:

@@ -92,6 +92,11 @@ BEGIN
         END IF;
     END IF;
 
+    -- A damaged thread can only be deleted.
+    IF kept AND @rule_sound IS NOT TRUE THEN
+        outcome := 'damaged';
+        RETURN;
+    END IF;
     -- A retried deletion whose thread is gone has succeeded: its basis is not checked.
     IF in_incarnation IS NOT NULL AND (there OR NOT drop_thread) THEN
         IF @rule_deleted IS NOT TRUE THEN
@@ -140,7 +145,7 @@ BEGIN
         END IF;
         IF there THEN
             PERFORM @schema.forget_@code(in_thread);
-            removed := t.checkpoint_count + t.message_count;
+            removed := @rule_counted;
         END IF;
         RETURN;
     END IF;
@@ -324,7 +329,7 @@ BEGIN
     ELSE
         IF there THEN
             PERFORM @schema.forget_@code(in_thread);
-            removed := t.checkpoint_count + t.message_count;
+            removed := @rule_counted;
         END IF;
         INSERT INTO @schema.threads VALUES (
             in_thread, t.user_id, coalesce(begin_incarnation, left(translate(gen_random_uuid()::text, '-', ''), 20)),

@@ -107,7 +107,7 @@ BEGIN
             )
         ) AS a
         WHERE t.thread_id = in_thread AND @rule_owner AND @rule_deleted AND @rule_epoch AND @rule_after AND @rule_first
-            AND @rule_head AND a.place <> ALL (skipped) AND (locked IS NULL OR a.place = ANY (locked))
+            AND @rule_head AND @rule_sound AND a.place <> ALL (skipped) AND (locked IS NULL OR a.place = ANY (locked))
         RETURNING a.*, t.incarnation AS known_incarnation, t.epoch AS known_epoch, t.next_value, t.sequence,
             t.next_message - coalesce(in_message_count, 0) AS next_message,
             CASE WHEN a.flags & 2 <> 0 THEN in_parent ELSE t.head_before END AS parent_id

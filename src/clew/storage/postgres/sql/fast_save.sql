@@ -15,6 +15,7 @@ BEGIN
     -- The UPDATE locks the row and checks its latest version, so no other read can be stale.
     UPDATE @schema.threads AS t SET @rule_advanced, size = t.size + @rule_added_bytes
     WHERE t.thread_id = in_thread AND @rule_owner AND @rule_deleted AND @rule_epoch AND @rule_first AND @rule_head
+        AND @rule_sound
     RETURNING t.incarnation, t.epoch, t.next_value, t.sequence, CASE WHEN in_from_head THEN t.head_before ELSE in_parent END
     INTO new_incarnation, new_epoch, new_next_value, new_sequence, new_parent;
     IF NOT FOUND THEN

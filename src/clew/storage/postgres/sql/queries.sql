@@ -257,7 +257,11 @@ ORDER BY t.updated_at DESC, t.ordinal DESC
 
 -- name: thread_columns
 t.thread_id, t.user_id, t.created_at, t.updated_at, t.run_id, t.text, t.data, t.forked_thread, t.forked_checkpoint,
-t.checkpoint_count, t.message_count, t.size, h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
+t.checkpoint_count, t.message_count, t.size, CASE
+    WHEN t.epoch NOT BETWEEN 0 AND @largest THEN 'epoch' WHEN t.next_value NOT BETWEEN 0 AND @largest THEN 'next_value'
+    WHEN t.sequence NOT BETWEEN coalesce(h.sequence, 0) AND @largest THEN 'sequence'
+    WHEN t.next_message NOT BETWEEN t.message_count AND @largest THEN 'next_message' END AS unusable,
+h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
 h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
 
 -- name: thread_head

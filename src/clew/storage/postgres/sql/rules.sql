@@ -29,6 +29,12 @@
 -- name: head
 (in_any_parent OR t.head IS NOT DISTINCT FROM in_parent)
 
+-- The thread's numbers are in range, unless they are damaged. Times are those of the years 1 to 9999.
+-- name: sound
+(least(t.epoch, t.next_value, t.sequence, t.next_message, t.message_count, t.checkpoint_count, t.size) >= 0
+    AND greatest(t.epoch, t.next_value, t.sequence, t.next_message, t.message_count, t.checkpoint_count, t.size) <= @largest
+    AND t.updated_at BETWEEN -62135596800000000 AND 253402300799999999)
+
 -- name: advanced
 sequence = t.sequence + 1, next_value = coalesce(in_first + in_count, t.next_value),
 checkpoint_count = t.checkpoint_count + (in_checkpoint IS NOT NULL)::integer,
@@ -38,3 +44,7 @@ head = CASE WHEN coalesce(in_namespace, '') = '' THEN coalesce(in_checkpoint, t.
 -- name: added_bytes
 (coalesce(octet_length(in_digests) + octet_length(in_data), 0)
     + coalesce(octet_length(in_metadata), 0) + coalesce(octet_length(in_body), 0))
+
+-- The checkpoints and messages of a thread, whose counts may be damaged.
+-- name: counted
+(least(greatest(t.checkpoint_count, 0), @largest) + least(greatest(t.message_count, 0), @largest))

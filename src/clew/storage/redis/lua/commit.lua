@@ -73,9 +73,7 @@ if kept then
       while true do
         local records = call('ZREVRANGEBYSCORE', key, top, base + 1, 'LIMIT', 0, 500)
         for _, record in ipairs(records) do
-          local c = read_checkpoint(record)
-          drop_checkpoint(record, c, base)
-          top = base + c.sequence - 1
+          drop_checkpoint(record, read_checkpoint(record), base)
         end
         flush()
         if #records < 500 then break end

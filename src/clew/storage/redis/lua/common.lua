@@ -68,7 +68,8 @@ end
 
 local function all_bases(t)
   local bases = {CHECKPOINTS}
-  for number = 1, t.spaces do bases[number + 1] = CHECKPOINTS + number * SPACE end
+  -- Not more than there are names, because the header may be damaged.
+  for number = 1, math.min(t.spaces, call('ZCOUNT', key, SPACES, SPACES + MOST_SPACES)) do bases[number + 1] = CHECKPOINTS + number * SPACE end
   return bases
 end
 
@@ -140,7 +141,8 @@ local function newest_of(base, top, limit, wanted)
       end
     end
     if #records < chunk then return found end
-    top = base + unpack_from('>I4', records[#records], 2) - 1
+    -- The score, because the record may be damaged.
+    top = score_of(records[#records]) - 1
   end
 end
 

@@ -26,6 +26,15 @@ local key = KEYS[1]
 local HEADER_FORMAT = '>c2c20I4I4I8I8I4I4I4I4I8I8I8I8I4I1c18c18I3'
 local DAMAGED = 'CLEWFORMAT the header of a thread is damaged, or of a newer version'
 
+-- Returns whether a number of a header is out of range: then it is damaged, and the next one would
+-- not fit, or a loop over it would not end. `Header.unusable` has the same bounds.
+local function is_unusable(sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls,
+  state_size, message_size)
+  return sequence > 0xFFFF0000 or epoch > 0xFFFF0000 or next_value > 2 ^ 43 or last_message > 2 ^ 43
+    or groups > 0xFFFF0000 or spaces > MOST_SPACES or checkpoints > 0xFFFF0000 or messages > 0xFFFF0000
+    or tool_calls > 2 ^ 53 or state_size > 2 ^ 53 or message_size > 2 ^ 53
+end
+
 -- Checkpoints: 'C', sequence (4), parent (3 + …, 0 for none), id (3 + …), made by the commit of its
 -- id (1), counted bytes (5), day (3), microseconds of the day (5), run (3 + …, 0 for none), info (4
 -- + …), covers (4 + …), body.

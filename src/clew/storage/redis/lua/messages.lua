@@ -26,7 +26,8 @@ if branch ~= '' then
 end
 if search == '' and not ranges then
   local first = call('ZCOUNT', key, '-inf', MESSAGES)
-  local last = t.messages - 1
+  -- Not more than there are, because the header may be damaged.
+  local last = math.min(t.messages, call('ZCOUNT', key, MESSAGES, MESSAGES + REGION - 1)) - 1
   if limit then last = math.min(last, skip + limit - 1) end
   local found = {'', 0}
   for from = first + skip, first + last, AT_ONCE do
@@ -54,7 +55,8 @@ while true do
     found[2] = skipped
     return found
   end
-  from = MESSAGES + unpack_from('>I6', records[#records], 2)
+  -- The score, because the record may be damaged.
+  from = score_of(records[#records])
   budget = budget - #records
   if budget <= 0 then
     found[1], found[2] = format('%.0f', from - MESSAGES), skipped

@@ -31,6 +31,10 @@ if header then
   -- owner
   if owner ~= '-' and user ~= '*' and user ~= owner then return {0, 'owner', '', ''} end
 
+  -- A damaged thread can only be deleted.
+  if whole ~= 't' and is_unusable(sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls,
+    state_size, message_size) then return {0, 'damaged', '', ''} end
+
   -- receipt
   local number = made and 0
   if made and namespace ~= '' then
