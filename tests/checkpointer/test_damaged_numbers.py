@@ -14,7 +14,7 @@ import redis
 
 import clew
 from clew.storage.postgres.schema import TABLES
-from clew.storage.redis.layout import _MOST, Header
+from clew.storage.redis.header import MOST, Header
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.checkpointer.support import PostgresStore, RedisStore, at
 from tests.rings import rounds
@@ -274,7 +274,7 @@ def test_no_number_in_redis_stops_a_call_for_the_whole_store(tmp_path):
             opened = store.open(retry_for=0.5)
             named = check(opened)
             opened.release()
-            if number_name in _MOST:
+            if number_name in MOST:
                 assert {"t1", "t4"} <= set(named), number_name
     finally:
         store.close()

@@ -17,11 +17,11 @@ from clew.model.records import Basis
 from clew.storage.columns import damaged_thread
 from clew.storage.conversions import bytes_text, micros, moment_or_none, text_bytes, union
 from clew.storage.redis.caller import Argument, Call, Caller
+from clew.storage.redis.header import Header, read_header
 from clew.storage.redis.journal import ListedJournals
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import (
     Copied,
-    Header,
     attachment_head,
     bytes_micros,
     checkpoint_tail,
@@ -36,7 +36,6 @@ from clew.storage.redis.layout import (
     pack_message,
     pack_origin,
     pack_row,
-    read_header,
     repacked_message,
     time_digits,
     user_field,

@@ -24,15 +24,14 @@ from clew.storage.columns import damaged_thread
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import text_bytes, union
 from clew.storage.redis.caller import Argument, Caller
+from clew.storage.redis.header import Header, read_header
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import (
-    Header,
     digits_micros,
     group_name,
     read_attachment,
     read_checkpoint,
     read_fields,
-    read_header,
     read_message,
     read_origin,
     read_points,

@@ -30,9 +30,10 @@ from clew.model.records import ThreadRecord
 from clew.storage.columns import THREAD as COLUMNS
 from clew.storage.conversions import day, micros, text_bytes, text_or_bytes
 from clew.storage.redis.caller import Argument, Caller
+from clew.storage.redis.header import Header, read_header
 from clew.storage.redis.journal import list_journals
 from clew.storage.redis.keys import Keys
-from clew.storage.redis.layout import Header, day_number, digits_time, owner_name, read_header, time_digits
+from clew.storage.redis.layout import day_number, digits_time, owner_name, time_digits
 from clew.storage.redis.queries import ask, thread_arguments, thread_record
 from clew.storage.redis.scripts import LIST, SEARCH_THREADS, THREAD, TOTALS, UNLIST, Script
 
