@@ -1,0 +1,1 @@
+"""Programs to copy from, each run by a test in tests/examples."""

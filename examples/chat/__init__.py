@@ -1,0 +1,1 @@
+"""A chat on Clew: users, threads, search, regenerated answers."""

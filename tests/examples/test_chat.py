@@ -1,0 +1,186 @@
+"""The example in examples/chat, on real stores and a real server: no turn lost, none mixed, right branches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import closing, contextmanager
+
+import httpx
+import pytest
+import uvicorn
+
+import clew
+from examples.chat import app as chat
+from examples.chat.model import OPENINGS
+from tests.checkpointer.support import PostgresStore, SQLiteStore
+
+USERS, CLIENTS, QUESTIONS = 10, 5, 2
+"""Fifty clients: five of each user, who share a thread and ask it two questions each."""
+
+
+@pytest.fixture(params=[pytest.param(SQLiteStore, id="sqlite"), pytest.param(PostgresStore, id="postgres")])
+def store(request, tmp_path, monkeypatch):
+    with closing(request.param(tmp_path)) as opened:
+        monkeypatch.setenv("CLEW_URL", opened.url)
+        yield opened
+
+
+@contextmanager
+def serving():
+    """The app behind a server of its own, on a free port."""
+    server = uvicorn.Server(
+        uvicorn.Config(chat.app, port=0, log_level="warning", lifespan="on", timeout_keep_alive=600)
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def url(store):
+    with serving() as base:
+        yield base
+
+
+class Client(httpx.AsyncClient):
+    """A client of one user."""
+
+    def __init__(self, url: str, user: str) -> None:
+        super().__init__(base_url=url, timeout=120, cookies={"user": user}, verify=False)
+
+    async def get_json(self, path: str, **more):
+        answer = await self.get(path, **more)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def post_json(self, path: str, body=None):
+        answer = await self.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+
+async def talk(url: str, user: str, thread_id: str, client: int) -> None:
+    async with Client(url, user) as one:
+        for number in range(QUESTIONS):
+            text = f"{user}, client {client}, question {number}"
+            reply = await one.post_json(f"/threads/{thread_id}/messages", {"text": text})
+            assert reply["content"] == f"{OPENINGS[0]}: {text}"
+
+
+async def threads_of_all(url: str) -> dict[str, str]:
+    found = {}
+    for number in range(USERS):
+        async with Client(url, f"user-{number}") as one:
+            found[f"user-{number}"] = (await one.post_json("/threads", {"title": f"chat of {number}"}))["id"]
+    return found
+
+
+def test_fifty_clients_at_once_lose_no_turn_and_mix_no_users(url):
+    async def main():
+        threads = await threads_of_all(url)
+        await asyncio.gather(
+            *(talk(url, user, thread_id, client) for user, thread_id in threads.items() for client in range(CLIENTS))
+        )
+        for user, thread_id in threads.items():
+            async with Client(url, user) as one:
+                said = (await one.get_json(f"/threads/{thread_id}"))["messages"]
+                assert [each["id"] for each in await one.get_json("/threads")] == [thread_id]
+                found = await one.get_json("/search", params={"q": "question 0"})
+            questions = [each["content"] for each in said[::2]]
+            wanted = [f"{user}, client {c}, question {n}" for c in range(CLIENTS) for n in range(QUESTIONS)]
+            assert sorted(questions) == wanted
+            assert [each["content"] for each in said[1::2]] == [f"{OPENINGS[0]}: {text}" for text in questions]
+            assert len(found) == 2 * CLIENTS
+            assert {hit["thread"] for hit in found} == {thread_id}
+
+    asyncio.run(main())
+
+
+def test_regenerated_answers_are_branches_beside_each_other_and_questions_go_on_from_the_last(url, store):
+    async def main():
+        threads = await threads_of_all(url)
+
+        async def go(user: str, thread_id: str) -> None:
+            async with Client(url, user) as one:
+                path = f"/threads/{thread_id}"
+                for text in ("first", "second"):
+                    await one.post_json(f"{path}/messages", {"text": text})
+                # Five at once: each is an answer to the same question.
+                again = await asyncio.gather(*(one.post_json(f"{path}/regenerate") for _ in range(5)))
+                assert sorted(each["content"] for each in again) == sorted(
+                    f"{OPENINGS[n % len(OPENINGS)]}: second" for n in range(1, 6)
+                )
+                await one.post_json(f"{path}/messages", {"text": "third"})
+                said = [each["content"] for each in (await one.get_json(path))["messages"]]
+                assert said == [
+                    "first",
+                    f"{OPENINGS[0]}: first",
+                    "second",
+                    f"{OPENINGS[5 % len(OPENINGS)]}: second",
+                    "third",
+                    f"{OPENINGS[0]}: third",
+                ]
+
+        await asyncio.gather(*(go(*each) for each in threads.items()))
+        return threads
+
+    threads = asyncio.run(main())
+    with clew.connect(store.url) as memory:
+        config = {"thread_id": threads["user-0"], "user_id": "user-0"}
+        history = memory.list_checkpoints(config, limit=None)
+        children = [each.parent_id for each in history]
+        (question,) = {each for each in children if each is not None and children.count(each) > 1}
+        assert children.count(question) == 6
+
+
+def test_a_question_that_was_never_answered_can_be_answered_later(url, store):
+    async def main():
+        async with Client(url, "ana") as one:
+            thread_id = (await one.post_json("/threads", {}))["id"]
+            assert (await one.post(f"/threads/{thread_id}/regenerate")).status_code == 409
+            config = {"thread_id": thread_id, "user_id": "ana"}
+            async with clew.connect(store.url) as other:  # a process that dies after the question
+                await other.aput_checkpoint(config, {"messages": [{"role": "user", "content": "still there?"}]})
+            await one.post_json(f"/threads/{thread_id}/regenerate")
+            said = (await one.get_json(f"/threads/{thread_id}"))["messages"]
+            assert [each["content"] for each in said] == ["still there?", f"{OPENINGS[0]}: still there?"]
+
+    asyncio.run(main())
+
+
+def test_strangers_can_neither_read_nor_write_nor_find_nor_delete_a_thread(url):
+    async def main():
+        async with Client(url, "ana") as ana, Client(url, "bob") as bob:
+            path = f"/threads/{(await ana.post_json('/threads', {'title': 'secret'}))['id']}"
+            await ana.post_json(f"{path}/messages", {"text": "a secret"})
+            assert (await bob.get(path)).status_code == 404
+            assert (await bob.post(f"{path}/messages", json={"text": "hello"})).status_code == 404
+            assert (await bob.post(f"{path}/regenerate")).status_code in (404, 409)
+            assert (await bob.delete(path)).status_code == 404
+            assert await bob.get_json("/threads") == await bob.get_json("/search", params={"q": "secret"}) == []
+            assert len((await ana.get_json(path))["messages"]) == 2
+            assert (await ana.delete(path)).status_code == 204
+            assert (await ana.get(path)).status_code == 404
+
+    asyncio.run(main())
+
+
+def test_the_page_is_served_and_needs_nothing_from_elsewhere(url):
+    with httpx.Client(base_url=url, timeout=120, verify=False) as newcomer:
+        page = newcomer.get("/").text
+        assert "<title>Chat on Clew</title>" in page
+        assert "://" not in page
+        assert newcomer.get("/threads").status_code == 401
+        assert newcomer.post("/login", json={"name": "ana"}).status_code == 204
+        assert newcomer.get("/threads").json() == []
