@@ -141,7 +141,8 @@ def _commit(number: int, records: Any) -> Commit:
 def _with_words(text: str, at: int, total: int) -> str:
     """Return the text with the rare word in `FEW` places, and the common one in a tenth."""
     rare = f" {RARE}" if at % (total // FEW) == total // FEW // 2 else ""
-    return f"{text}{rare} {COMMON}" if at % 10 == 3 or rare else text
+    # A hash, so that all users have the common word.
+    return f"{text}{rare} {COMMON}" if (at * 2_654_435_761 >> 16) % 10 == 3 or rare else text
 
 
 def _texts(count: int, seed: int = 1) -> Iterator[str]:

@@ -163,7 +163,9 @@ def test_another_process_without_the_index_in_mind_keeps_it_right(store, tmp_pat
     assert store.hits("quagga") == ["t/m5"]
 
 
-def test_a_text_that_is_common_among_others_and_rare_here_is_found(store):
+def test_a_text_that_is_common_among_others_and_rare_here_is_found(store, monkeypatch):
+    monkeypatch.setattr(search_plan, "ENOUGH", 2_000)
+    monkeypatch.setattr(search_plan, "_CHUNKS_AT_ONCE", 8)
     fill(store, 6_000)
     store.apply(commit("mine", user="ann", messages=[message("m", "word", created_at=later(-9))]))
     index_all(store)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
 
+from clew.model.config import ANY_USER
 from clew.model.queries import SearchQuery
 from clew.model.records import FoundMessage
 from clew.storage.conversions import micros
@@ -27,6 +28,10 @@ MANY_WAITING: Final = 20_000
 """If more wait, the index is of no use yet."""
 AT_ONCE: Final = 2_048
 """How many messages one step adds to the index."""
+_SEGMENTS_AT_ONCE: Final = 256
+"""How many segments are looked up at a time, at most."""
+ENOUGH: Final = 30_000
+"""After so many messages, a plan finds out whether the user has fewer."""
 _CHUNKS_AT_ONCE: Final = 128
 """How many chunks are read at a time: 8,192 messages."""
 
@@ -52,6 +57,10 @@ class Segments(NamedTuple):
     """A request for all segments. The answer is a list of Segment."""
 
 
+class Own(NamedTuple):
+    """A request for the number of the user's messages, as a list with one number."""
+
+
 class Cells(NamedTuple):
     """A request for stored parts of some segments. The answer has segment, number and part of each."""
 
@@ -65,7 +74,7 @@ class Chunks(NamedTuple):
     numbers: tuple[int, ...]
 
 
-Request = Scan | Waiting | Segments | Cells | Chunks
+Request = Scan | Waiting | Segments | Own | Cells | Chunks
 Plan = Generator[Request, Any, list[FoundMessage]]
 
 
@@ -87,22 +96,25 @@ def search_plan(query: SearchQuery, needle: bytes, own: int | None, waiting: int
         bound = micros(query.before[0])
         segments = [each for each in segments if each.oldest <= bound]
     segments.sort(key=lambda each: each.newest, reverse=True)
-    at, step, read = 0, 1, 0
-    while at < len(segments):
-        if _is_complete(page, query, segments[at].newest):
-            break
-        if own is not None and read > 2 * own:
-            # Common among others, and rare here.
-            found = yield Scan()
-            return found
-        batch = segments[at : at + step]
-        numbers = (yield from _chunks(batch, cells)) if cells else _all_chunks(batch)
-        for first in range(0, len(numbers), _CHUNKS_AT_ONCE):
-            some = numbers[first : first + _CHUNKS_AT_ONCE]
-            found = yield Chunks(tuple(some))
+    begin, step, read = 0, 1, 0
+    while begin < len(segments) and not _is_complete(page, query, segments[begin].newest):
+        batch = segments[begin : begin + step]
+        chunks = (yield from _chunks(batch, cells)) if cells else _all_chunks(batch)
+        for at in range(0, len(chunks), _CHUNKS_AT_ONCE):
+            some = chunks[at : at + _CHUNKS_AT_ONCE]
+            if _is_complete(page, query, some[0].newest):
+                return page
+            if read > ENOUGH and query.user is not ANY_USER:
+                # Common among others and rare here? Then the user's own messages are read faster.
+                if own is None:
+                    (own,) = yield Own()
+                if read > own:
+                    found = yield Scan()
+                    return found
+            found = yield Chunks(tuple([each.number for each in some]))
             page = _merged(page, found, query)
             read += CHUNK * len(some)
-        at, step = at + step, 4 * step
+        begin, step = begin + step, min(4 * step, _SEGMENTS_AT_ONCE)
     return page
 
 
@@ -116,20 +128,27 @@ def is_due(waiting: int) -> bool:
     return waiting >= WORTH
 
 
-def _chunks(batch: Sequence[Segment], cells: Sequence[tuple[int, int]]) -> Generator[Request, Any, list[int]]:
-    """Return the chunks of the segments that may contain the text."""
+class _Chunk(NamedTuple):
+    """A chunk: its number, and the time of the newest message in its segment."""
+
+    number: int
+    newest: int
+
+
+def _chunks(batch: Sequence[Segment], cells: Sequence[tuple[int, int]]) -> Generator[Request, Any, list[_Chunk]]:
+    """Return the chunks of the segments that may contain the text, in the order of the segments."""
     parts: dict[int, dict[int, bytes]] = {each.number: {} for each in batch}
     for number, part, stored in (yield Cells(tuple(parts), tuple(sorted({part for part, _ in cells})))):
         parts[number][part] = stored
     return [
-        CHUNKS * each.number + chunk
+        _Chunk(CHUNKS * each.number + chunk, each.newest)
         for each in batch
-        for chunk in reversed(chunks_in(parts[each.number], cells, each.chunks))
+        for chunk in chunks_in(parts[each.number], cells, each.chunks)
     ]
 
 
-def _all_chunks(batch: Sequence[Segment]) -> list[int]:
-    return [CHUNKS * each.number + chunk for each in batch for chunk in reversed(range(each.chunks))]
+def _all_chunks(batch: Sequence[Segment]) -> list[_Chunk]:
+    return [_Chunk(CHUNKS * each.number + chunk, each.newest) for each in batch for chunk in range(each.chunks)]
 
 
 def _is_complete(page: Sequence[FoundMessage], query: SearchQuery, next_newest: int) -> bool:

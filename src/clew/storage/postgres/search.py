@@ -22,6 +22,7 @@ from clew.storage.search_plan import (
     MANY_WAITING,
     Cells,
     Chunks,
+    Own,
     Request,
     Scan,
     Segment,
@@ -89,6 +90,8 @@ class Search:
                 return self.found(await connection.fetch(self._waiting[kind], *_page(query), *user))
             case Segments():
                 return [Segment(*row) for row in await connection.fetch(self._sql["search_segments"])]
+            case Own():
+                return [await connection.fetchval(self._own[kind], None, *user)]
             case Cells(segments, parts):
                 return list(await connection.fetch(self._sql["search_cells"], segments, parts))
             case Chunks(numbers):

@@ -22,6 +22,7 @@ from clew.storage.search_plan import (
     MANY_WAITING,
     Cells,
     Chunks,
+    Own,
     Request,
     Scan,
     Segments,
@@ -92,9 +93,14 @@ class _Reader:
 
     def own(self) -> int | None:
         """Return how many messages the user has; `None` if there are more than `DIRECT_THREADS` threads."""
-        asked = {"user": self._asked["user"], "most": DIRECT_THREADS + 1}
-        messages, threads = self._connection.execute(_SQL[f"search_own_{self._kind}"], asked).fetchone()
+        messages, threads = self._own(DIRECT_THREADS + 1)
         return None if threads > DIRECT_THREADS else messages
+
+    def _own(self, most: int) -> tuple[int, int]:
+        """Return how many messages `most` threads of the user have (-1: all), and how many threads there are."""
+        asked = {"user": self._asked["user"], "most": most}
+        messages, threads = self._connection.execute(_SQL[f"search_own_{self._kind}"], asked).fetchone()
+        return messages, threads
 
     def answer(self, request: Request) -> list[Any]:
         execute = self._connection.execute
@@ -105,6 +111,8 @@ class _Reader:
                 return self._found("search_among_waiting")
             case Segments():
                 return list(map(segment_of, execute(_SQL["search_segments"])))
+            case Own():
+                return [self._own(-1)[0]]
             case Cells(segments, parts):
                 places = [segment << PART_BITS | part for segment in segments for part in parts]
                 rows = execute(_SQL["search_cells"], (json.dumps(places),))
