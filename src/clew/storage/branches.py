@@ -53,6 +53,15 @@ def is_left(points: Sequence[Range], head: int | None) -> bool:
     return bool(points) and head is not None and head < points[-1][1]
 
 
+def said_here(commit: Commit, points: Sequence[Range]) -> list[Range] | None:
+    """The sequence numbers of the branch that `commit`'s messages are said on; `None` if it does not matter.
+
+    A message that comes with a checkpoint is said on the checkpoint's branch. If its id is known from
+    other branches only, it moves here. A message without a checkpoint is replaced where it is.
+    """
+    return visible(points) if points and commit.messages and commit.checkpoint is not None else None
+
+
 class Numbers(Protocol):
     """The sequence numbers of a thread's records after a commit's removals; `None` if there is none."""
 

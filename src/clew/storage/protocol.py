@@ -22,7 +22,8 @@ does not affect the others. A failure of the whole storage is raised instead. Fo
    conflicts. A checkpoint whose id exists in the namespace replaces that one: it keeps sequence and
    parent, and there is no conflict. Its time, and that of messages in the commit, is the commit's.
 6. *Attachments* replace those with the same key; with `keep_attachments`, existing ones stay.
-7. *Messages* with a known id replace that message in its place; others are appended.
+7. *Messages* with a known id replace that message in its place; others are appended. In a commit with
+   a checkpoint, a message that is known from other branches only moves to the end of this one.
 8. *Thread* replaces the describing fields.
 9. *Branches.* The thread gets a branch point (`clew.storage.branches`) if the commit has a `back_to`;
    or if its new checkpoint of the main namespace has a parent that exists, or `None`, and is not the

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, Range, ThreadRecord, ValueRow
-from clew.storage.branches import is_within, parent_of_branch, visible, with_point
+from clew.storage.branches import is_within, parent_of_branch, said_here, visible, with_point
 from clew.storage.memory.undo import Undo
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 from clew.storage.rules import Decision, StoredRow, made_checkpoint
@@ -238,7 +238,12 @@ class Thread:
             if not (commit.keep_attachments and attachment.key in keyed):
                 self.size += size_of(attachment) - size_of(keyed.get(attachment.key))
                 undo.put(keyed, attachment.key, attachment)
+        ranges = said_here(commit, self.points)
         for message in commit.messages:
+            known = self.of_message(message.message_id)
+            if ranges is not None and known is not None and not is_within(ranges, known):
+                self.size -= size_of(self.messages[message.message_id][1])
+                self.messages = without(self.messages, [message.message_id])
             sequence, before = self.messages.get(message.message_id, (self.sequence, None))
             self.size += size_of(message) - size_of(before)
             undo.put(self.messages, message.message_id, (sequence, message))

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from clew.model.commit import Commit, ForkSource, ThreadFields
-from clew.storage.branches import visible
+from clew.storage.branches import is_within, said_here, visible
 from clew.storage.conversions import micros, pack_ranges, text_bytes
 from clew.storage.rules import StoredRow, next_in_chain
 from clew.storage.sqlite.branches import read_points
@@ -71,12 +71,26 @@ def add_attachments(connection: sqlite3.Connection, thread: Thread, commit: Comm
 
 
 def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit, index: MessageIndex) -> None:
-    """Append the messages. A message with a known id replaces that one in its place."""
+    """Append the messages. A message with a known id replaces that one in its place.
+
+    If that one is on another branch, and this commit says it with a checkpoint, it moves (`said_here`).
+    """
+    ranges = said_here(commit, read_points(thread.thread_id, thread.points)) if thread.points else None
     for message in commit.messages:
         text = text_bytes(message.text)
         fields = (message.tool_calls, message.run_id, micros(message.created_at), text, message.data)
         thread.size += len(text) + len(message.data)
-        found = connection.execute(_SQL["message"], (thread.thread_no, message.message_id)).fetchone()
+        key = thread.thread_no, message.message_id
+        found = connection.execute(_SQL["message"], key).fetchone()
+        if found and ranges is not None:
+            (sequence,) = connection.execute(_SQL["message_sequence"], key).fetchone()
+            if not is_within(ranges, sequence):
+                number, old_text, old_size = found
+                index.remove(thread, number, old_text)
+                connection.execute(_SQL["drop_message"], (number,))
+                thread.message_count -= 1
+                thread.size -= len(old_text) + old_size
+                found = None
         if found:
             number, old_text, old_size = found
             indexed = index.remove(thread, number, old_text)

@@ -77,6 +77,18 @@ class BranchContract(ContractPart):
         assert branched.message_ids(branch=HEAD) == ["m1", "m4", "m5"]
         assert branched.message_ids(branch="c3", search="changed") == ["m2"]
 
+    def test_a_message_said_again_with_a_checkpoint_moves_to_its_branch(self, branched: DrivenStorage) -> None:
+        again = [message("m2", "again"), message("m1", "still here"), message("m2", "twice")]
+        branched.apply(commit(checkpoint=checkpoint("c6"), messages=again))
+        assert branched.message_ids(branch=HEAD) == ["m1", "m4", "m5", "m2"]
+        assert branched.message_ids(branch="c3") == ["m1", "m3"]
+        assert branched.message_ids() == ["m1", "m3", "alone", "m4", "m5", "m2"]
+        assert branched.known().message_count == 6
+        assert branched.messages(message_id="m2")[0].text == "twice"
+        branched.apply(commit(checkpoint=checkpoint("c7", parent="c3"), messages=[message("m5", "and back")]))
+        assert branched.message_ids(branch=HEAD) == ["m1", "m3", "m5"]
+        assert branched.message_ids(branch=HEAD, search="and back") == ["m5"]
+
     def test_without_a_parent_a_conversation_starts_anew(self, branched: DrivenStorage) -> None:
         branched.apply(commit(checkpoint=checkpoint("new", parent=None), messages=[message("first")]))
         assert branched.message_ids(branch=HEAD) == ["first"]

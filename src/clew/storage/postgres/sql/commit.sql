@@ -463,6 +463,15 @@ BEGIN
     END IF;
 
     IF message_ids IS NOT NULL THEN
+        IF t.points IS NOT NULL AND in_checkpoint IS NOT NULL THEN
+            -- Messages that are said again on this branch, and known from others only, move here.
+            WITH x AS (
+                DELETE FROM @schema.messages AS m WHERE m.thread_id = in_thread AND m.message_id = ANY (message_ids)
+                    AND NOT m.sequence <@ @schema.visible_@code(t.points, 1::bigint << 62) RETURNING m.size
+            ) SELECT count(*), coalesce(sum(x.size), 0) INTO counted, counted_bytes FROM x;
+            t.message_count := t.message_count - counted;
+            bytes := bytes - counted_bytes;
+        END IF;
         WITH new AS MATERIALIZED (
             SELECT m.*, x.position AS known, x.size AS known_size
             FROM unnest(message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas)

@@ -150,6 +150,15 @@ local function parent_field(id)
   return pack('>I3', #id + 1) .. id
 end
 
+-- The sequence numbers of the branch that the messages are said on; nil if it does not matter. A
+-- message that comes with a checkpoint, and is known from other branches only, moves here.
+local said_here
+if kept and made and #added > 0 then
+  local points = between(POINTS, POINTS)[1]
+  if branch_from then points = (points or 'B') .. pack('>I4I4', branch_from, commit_number) end
+  if points then said_here = visible(points, SPACE) end
+end
+
 local function add_message(id, tool_calls, size, tail)
   local score = call('ZSCORE', key, 'm' .. id)
   local sequence, place = thread.sequence, nil
@@ -161,7 +170,13 @@ local function add_message(id, tool_calls, size, tail)
     thread.tool_calls = thread.tool_calls - m.tool_calls
     thread.message_size = thread.message_size - size_of_message(record, m)
     call('ZREM', key, record)
-  else
+    if said_here and not is_said_in(said_here, record) then
+      call('ZREM', key, 'm' .. id)
+      thread.messages = thread.messages - 1
+      sequence, place = thread.sequence, nil
+    end
+  end
+  if not place then
     thread.last_message = thread.last_message + 1
     thread.messages = thread.messages + 1
     place = MESSAGES + thread.last_message
