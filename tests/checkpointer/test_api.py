@@ -112,6 +112,7 @@ SECTION_4 = [
     "aput_thread",
     "arelease",
     "arepair",
+    "arewind",
     "areseal",
     "asearch",
     "asetup",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 import clew
-from tests.checkpointer.support import at, text
+from tests.checkpointer.support import text
 
 ALICE = {"thread_id": "t", "user_id": "alice"}
 STRANGERS = [
@@ -34,7 +34,10 @@ def alices(checkpointer):
 @pytest.mark.parametrize("stranger", STRANGERS)
 def test_a_strangers_reads_find_nothing(alices, stranger):
     head = alices.get_checkpoint(ALICE)
-    named = {**(stranger if isinstance(stranger, dict) else {"thread_id": stranger}), **at(head)}
+    named = {
+        **(stranger if isinstance(stranger, dict) else {"thread_id": stranger}),
+        "checkpoint_id": head.checkpoint_id,
+    }
     for config in (stranger, named):
         assert alices.get_state(config) is None
         assert alices.get_checkpoint(config) is None

@@ -124,6 +124,22 @@ def test_a_fork_belongs_to_the_same_owner_and_leaves_the_source_alone(store, run
     assert "forked from trip at" in run("history", "other").stdout
 
 
+def test_a_rewind_goes_back_by_turns_or_to_a_checkpoint(store, run):
+    assert lines(run("rewind", "trip", "--turns", "2")) == ["trip is at #7, with 2 messages"]
+    assert lines(run("messages", "trip"))[-1].endswith("Olá number 2")
+    assert lines(run("messages", "trip", "--all-branches"))[-1].endswith("Olá number 5")
+    assert lines(run("messages", "trip", "--checkpoint", "4"))[-1].endswith("Olá number 4")
+    assert lines(run("rewind", "trip", "--to", "5")) == ["trip is at #8, with 5 messages"]
+    assert history_of(store)[0].parent_id == history_of(store)[2].checkpoint_id
+    refused = run("rewind", "trip", "--turns", "9")
+    assert refused.exit_code == 1
+    assert "3 user messages" in refused.output
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        found = checkpointer.get_thread({"thread_id": "trip", "user_id": "ana"})
+    assert found is not None
+    assert found.user_id == "ana"
+
+
 def test_a_fork_gets_an_id_of_its_own_if_none_is_given(store, run):
     made = lines(run("fork", "notes"))[0].split()[0]
     assert [each.sequence for each in history_of(store, made)] == [1]

@@ -24,6 +24,7 @@ from clew.checkpointer.observation import observe
 from clew.checkpointer.operations import OperationMethods
 from clew.checkpointer.released import ReleasedStorage
 from clew.checkpointer.reseal import ResealMethods
+from clew.checkpointer.rewinds import RewindMethods
 from clew.checkpointer.runner import InlineRunner, LoopRunner, Runner
 from clew.checkpointer.saver import Saver
 from clew.checkpointer.search import SearchMethods
@@ -64,6 +65,7 @@ class Checkpointer(
     StateMethods[StateT],
     AttachmentMethods,
     CopyMethods,
+    RewindMethods[StateT],
     MessageMethods,
     SearchMethods,
     ThreadMethods[StateT],

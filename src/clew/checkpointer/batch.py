@@ -23,7 +23,7 @@ from clew.codec.index import ThreadIndex
 from clew.codec.rows import DIGEST_SIZE
 from clew.codec.state import Encoded
 from clew.errors import ClewError, ThreadDeletedError, TransientStorageError
-from clew.model.commit import Applied, Commit, NewCheckpoint, Removal
+from clew.model.commit import Applied, BackTo, Commit, NewCheckpoint, Removal
 from clew.model.config import Address
 from clew.model.records import AttachmentRecord, Basis, MessageRecord
 from clew.storage.execution import pause
@@ -58,6 +58,7 @@ class Save(Struct, frozen=True, kw_only=True):
     messages: tuple[MessageRecord, ...] = ()
     attachments: tuple[AttachmentRecord, ...] = ()
     remove: Removal | None = None
+    back_to: BackTo | None = None
     log: Basis | None = None
     origin: Any = None
     """The call that made this save, for the observer."""
@@ -75,6 +76,7 @@ class Save(Struct, frozen=True, kw_only=True):
             checkpoint=replace(self.new, size=encoded.size, body=encoded.body, covers=encoded.covers),
             attachments=self.attachments,
             messages=self.messages,
+            back_to=self.back_to,
         )
 
 

@@ -40,7 +40,8 @@ class CopyMethods:
         """Begin a new thread at the head, or at the config's `checkpoint_id`; returns the new
         thread's config.
 
-        The fork has that one checkpoint under its id, its attachments, and the messages up to it.
+        The fork has that one checkpoint under its id, its attachments, and the messages of its branch
+        up to it.
         The storage shares or copies the data; nothing passes through the client. Raises
         ConflictError if `thread_id` exists.
         """
@@ -120,17 +121,21 @@ def _chosen(engine: Engine, content: Content, choose: Choose | None) -> Content:
     """Return the part of the thread to copy."""
     if choose is None:
         return content
-    thread_id = content.thread.thread_id
-    part = choose([checkpoint_info(engine.codec, thread_id, each) for each in content.checkpoints])
+    thread_id, owner = content.thread.thread_id, content.thread.user_id
+    part = choose([checkpoint_info(engine.codec, thread_id, owner, each) for each in content.checkpoints])
     if part is None:
         return content
     checkpoints, attachments = frozenset(part.checkpoints), frozenset(part.attachments)
     messages = frozenset(part.messages)
+    chosen = tuple(each for each in content.checkpoints if (each.namespace, each.checkpoint_id) in checkpoints)
+    last = max((each.sequence for each in chosen if not each.namespace), default=0)
     return replace(
         content,
-        checkpoints=tuple(each for each in content.checkpoints if (each.namespace, each.checkpoint_id) in checkpoints),
+        checkpoints=chosen,
         attachments=tuple(each for each in content.attachments if (each.namespace, each.checkpoint_id) in attachments),
         messages=tuple(each for each in content.messages if each.message_id in messages),
+        # Later branches are not those of the copy's head.
+        points=tuple((parent, start) for parent, start in content.points if start <= last),
     )
 
 

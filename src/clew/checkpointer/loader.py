@@ -219,7 +219,9 @@ class Loader:
                 detail=detail,
             )
             page = await self._read(address, query)
-            infos = [checkpoint_info(self._codec, address.thread_id, record) for record in page.checkpoints]
+            infos = [
+                checkpoint_info(self._codec, address.thread_id, address.user, record) for record in page.checkpoints
+            ]
             found = [pair for pair in zip(infos, page.checkpoints, strict=True) if wanted.matches(pair[0])][:left]
             yield Matches(found, self._codec.open_rows(page.rows))
             if size is None or len(infos) < size:
@@ -235,7 +237,7 @@ class Loader:
     def metadata(self, address: Address, record: CheckpointRecord) -> CheckpointMetadata:
         """The metadata of a checkpoint. Errors name it."""
         with _named(address, record):
-            return checkpoint_metadata(self._codec, address.thread_id, record)
+            return checkpoint_metadata(self._codec, address.thread_id, address.user, record)
 
     def known_view(self, address: Address) -> tuple[View, Basis] | None:
         """The checkpoint that `address` names and its log, if this process wrote or loaded it last."""

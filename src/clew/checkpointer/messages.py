@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from clew.checkpointer.arguments import checked_limit, checked_mapping, checked_search
 from clew.checkpointer.blocking import blocking
@@ -15,12 +15,14 @@ from clew.checkpointer.saver import Saver
 from clew.dialects.conversation import Conversation
 from clew.dialects.formats import Dialect, checked_dialect
 from clew.dialects.messages import render
-from clew.errors import CorruptRecordError, EncryptionError
-from clew.model.commit import Removal
+from clew.errors import ConfigError, CorruptRecordError, EncryptionError, shown
+from clew.model.commit import HEAD, Removal
 from clew.model.config import Address, Config, checked_text
 from clew.model.message import Message
 from clew.model.queries import MessageQuery
 from clew.model.records import MessageRecord
+
+Branches = Literal["head", "all"]
 
 _log = logging.getLogger("clew")
 
@@ -40,6 +42,8 @@ class MessageMethods:
     ) -> None:
         """Append messages, all or none. A message with an id that exists replaces that message in its place.
 
+        They are said after the head, on its branch; a `checkpoint_id` in the config does not matter. (To
+        say something on another branch, go there first: `arewind`, or `aput_checkpoint` with messages.)
         Messages of OpenAI (chat messages and Responses items), Anthropic, Gemini, LangChain and Pydantic
         AI are taken as they are, as objects or dicts, and kept whole in `Message.raw`. `metadata` is added
         to that of each message.
@@ -52,7 +56,7 @@ class MessageMethods:
         await self._saver.apply(address, self._engine.new_commit(address, messages=records), size)
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
-        """Return one message, or `None`."""
+        """Return one message, whatever branch it was said on, or `None`."""
         address = self._engine.address(config)
         query = MessageQuery(
             thread_id=address.thread_id, user=address.user, message_id=checked_text("message_id", message_id)
@@ -67,6 +71,8 @@ class MessageMethods:
         search: str | None = None,
         offset: int = 0,
         limit: int | None = None,
+        *,
+        branches: Branches = "head",
     ) -> list[Message]: ...
     @overload
     async def alist_messages(
@@ -76,6 +82,7 @@ class MessageMethods:
         offset: int = 0,
         limit: int | None = None,
         *,
+        branches: Branches = "head",
         as_: Dialect,
     ) -> Conversation: ...
     async def alist_messages(
@@ -85,12 +92,16 @@ class MessageMethods:
         offset: int = 0,
         limit: int | None = None,
         *,
+        branches: Branches = "head",
         as_: Dialect | None = None,
     ) -> list[Message] | Conversation:
-        """List messages in order. `search` finds a substring in any language, case-insensitively.
+        """List the messages of the conversation in order: those of the head's branch, or those up to
+        the config's `checkpoint_id` on its branch (none, if there is no such checkpoint).
 
-        It also finds names and arguments of tool calls, and tools' results. A damaged message keeps
-        its place with the role "damaged"; its metadata says what is wrong.
+        `branches="all"` lists every message of the thread, whatever branch it was said on. `search` finds
+        a substring in any language, case-insensitively, also in names and arguments of tool calls and in
+        tools' results; offset and limit count what is found. A damaged message keeps its place with the
+        role "damaged"; its metadata says what is wrong.
 
         `as_` renders the conversation in a provider's format: "openai", "openai-responses",
         "anthropic", "gemini" or "langchain" (its own objects). Messages that have this format are
@@ -98,7 +109,7 @@ class MessageMethods:
         what the format can't express, and `system` has the system messages if the format takes them
         as a parameter.
         """
-        return await self._list_messages(config, search, offset, limit, as_)
+        return await self._list_messages(config, search, offset, limit, branches, as_)
 
     @overload
     def list_messages(
@@ -107,6 +118,8 @@ class MessageMethods:
         search: str | None = None,
         offset: int = 0,
         limit: int | None = None,
+        *,
+        branches: Branches = "head",
     ) -> list[Message]: ...
     @overload
     def list_messages(
@@ -116,6 +129,7 @@ class MessageMethods:
         offset: int = 0,
         limit: int | None = None,
         *,
+        branches: Branches = "head",
         as_: Dialect,
     ) -> Conversation: ...
     def list_messages(
@@ -125,20 +139,31 @@ class MessageMethods:
         offset: int = 0,
         limit: int | None = None,
         *,
+        branches: Branches = "head",
         as_: Dialect | None = None,
     ) -> list[Message] | Conversation:
         """Sync twin of `alist_messages`."""
-        return self._runner.run(self._list_messages(config, search, offset, limit, as_), "list_messages")
+        return self._runner.run(self._list_messages(config, search, offset, limit, branches, as_), "list_messages")
 
     async def _list_messages(
-        self, config: Config | str, search: str | None, offset: int, limit: int | None, as_: Dialect | None
+        self,
+        config: Config | str,
+        search: str | None,
+        offset: int,
+        limit: int | None,
+        branches: Branches,
+        as_: Dialect | None,
     ) -> list[Message] | Conversation:
         dialect = None if as_ is None else checked_dialect(as_)
         address = self._engine.address(config)
         checked_limit(offset, "offset")
+        if branches not in ("head", "all"):
+            raise ConfigError(f'branches must be "head" or "all", not {shown(branches)}')
         query = MessageQuery(
             thread_id=address.thread_id,
             user=address.user,
+            branch=None if branches == "all" else address.checkpoint_id or HEAD,
+            namespace=address.namespace,
             search=checked_search(search),
             offset=offset or 0,
             limit=checked_limit(limit),

@@ -116,7 +116,7 @@ class OperationMethods(Generic[StateT]):
         )
 
     async def arepair(self, config: Config | str, *, rebuild: Rebuild | None = None) -> Checkpoint[StateT]:
-        """Make a new head from the newest checkpoint that can be loaded and the thread's messages.
+        """Make a new head from the newest checkpoint that can be loaded and the messages of its branch.
 
         `rebuild(state, messages)` returns the new state; `state` is `None` if no checkpoint can be
         loaded. By default, the state's "messages" become the messages of the record as plain dicts.
@@ -178,7 +178,13 @@ class OperationMethods(Generic[StateT]):
 
     async def _readable_messages(self, address: Address) -> list[Message]:
         engine = self._engine
-        query = MessageQuery(thread_id=address.thread_id, user=address.user, limit=None)
+        query = MessageQuery(
+            thread_id=address.thread_id,
+            user=address.user,
+            branch=address.checkpoint_id or HEAD,
+            namespace=address.namespace,
+            limit=None,
+        )
         found: list[Message] = []
         for record in await engine.retry(lambda: engine.storage.messages(query)):
             with suppress(*BAD_RECORD):

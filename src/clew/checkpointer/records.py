@@ -12,7 +12,7 @@ from clew.codec.state import StateCodec
 from clew.dialects.messages import derived, is_plain, received
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
-from clew.model.config import checked_text
+from clew.model.config import User, checked_text
 from clew.model.message import DAMAGED_ROLE, Message, folded
 from clew.model.records import AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.retention import RetentionPolicy
@@ -24,16 +24,18 @@ BAD_RECORD: Final = (*UNREADABLE, ConfigError, SchemaVersionError)
 """Errors of a single record: lists and sweeps go on with the others."""
 
 
-def checkpoint_metadata(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointMetadata:
-    return CheckpointMetadata(**_fields(codec, thread_id, record))
+def checkpoint_metadata(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointMetadata:
+    return CheckpointMetadata(**_fields(codec, thread_id, user, record))
 
 
-def checkpoint_info(codec: StateCodec, thread_id: str, record: CheckpointRecord) -> CheckpointInfo:
+def checkpoint_info(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointInfo:
     """The checkpoint for a list; if it is damaged, its metadata says so."""
-    return CheckpointInfo(**_fields(codec, thread_id, record, in_list=True), size=record.size)
+    return CheckpointInfo(**_fields(codec, thread_id, user, record, in_list=True), size=record.size)
 
 
-def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord, *, in_list: bool = False) -> dict[str, Any]:
+def _fields(
+    codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord, *, in_list: bool = False
+) -> dict[str, Any]:
     try:
         metadata = _metadata(codec, record)
     except BAD_RECORD as error:
@@ -51,6 +53,7 @@ def _fields(codec: StateCodec, thread_id: str, record: CheckpointRecord, *, in_l
         "metadata": metadata,
         "namespace": record.namespace,
         "sequence": record.sequence,
+        "user_id": user,
     }
 
 
@@ -312,7 +315,7 @@ def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str
         updated_at=record.updated_at,
         run_id=record.run_id,
         forked_from={"thread_id": forked[0], "checkpoint_id": forked[1]} if forked is not None else None,
-        head=checkpoint_info(codec, record.thread_id, record.head) if record.head is not None else None,
+        head=checkpoint_info(codec, record.thread_id, record.user_id, record.head) if record.head is not None else None,
         checkpoint_count=record.checkpoint_count,
         message_count=record.message_count,
         size=record.size,

@@ -219,6 +219,7 @@ class Saver:
                 metadata=self._codec.unpack(new.metadata) if new.metadata else {},
                 namespace=new.namespace,
                 sequence=applied.sequence,
+                user_id=address.user,
             ),
             state=state,
             version=saved.version,

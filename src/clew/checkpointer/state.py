@@ -61,7 +61,7 @@ class StateMethods(Generic[StateT]):
         return None if loaded is None else loaded.state
 
     async def aclear_state(self, config: Config | str) -> None:
-        """Remove all checkpoints of the thread. Its messages and its description stay."""
+        """Remove all checkpoints of the thread. Its messages, on their branches, and its description stay."""
         address = self._engine.address(config)
         await self._engine.remove(address, Removal(state=True))
         self._engine.cache.drop(address.thread_id)
@@ -228,7 +228,11 @@ class StateMethods(Generic[StateT]):
         ]
 
     async def adelete_checkpoint(self, config: Config | str) -> bool:
-        """Remove the checkpoint that the config's `checkpoint_id` names. Returns whether it existed."""
+        """Remove the checkpoint that the config's `checkpoint_id` names. Returns whether it existed.
+
+        Its messages stay where they are in the conversation. If it was the last checkpoint of the head's
+        branch, the newest checkpoint of another branch becomes the head, with that branch's conversation.
+        """
         address = self._engine.address(config)
         if address.checkpoint_id is None:
             raise ConfigError(

@@ -100,7 +100,7 @@ class _Verification:
         for record in page.checkpoints:
             self._read["checkpoints"] += 1
             with self.checking(thread_id, checkpoint_id=record.checkpoint_id, namespace=record.namespace):
-                checkpoint_metadata(self._codec, thread_id, record)
+                checkpoint_metadata(self._codec, thread_id, None, record)
                 # Only with the rows that it covers, because a load reads no others.
                 self._codec.check(record.body, rows.within(record.covers))
 

@@ -63,6 +63,7 @@ for command in (
     inspection.search,
     inspection.diff,
     maintenance.fork,
+    maintenance.rewind,
     maintenance.stats,
     maintenance.verify,
     maintenance.compact,

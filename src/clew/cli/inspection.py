@@ -130,14 +130,25 @@ def messages(
     ctx: typer.Context,
     thread: Thread,
     search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only messages that contain this text.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="As of this checkpoint, on its branch: an id, a prefix of one, or a number from `clew history`.",
+        ),
+    ] = None,
+    all_branches: Annotated[bool, typer.Option("--all-branches", help="Messages of all branches.")] = False,
     limit: Limit = 50,
     offset: Offset = 0,
     json: AsJson = False,
 ) -> None:
-    """List a thread's messages, oldest first."""
+    """List the messages of a thread's conversation, oldest first."""
     with open_store(ctx.obj) as checkpointer:
         find_thread(checkpointer, thread)
-        found = checkpointer.list_messages(config_of(thread), search, offset, limit + 1)
+        chosen = None if checkpoint is None else find_checkpoint(checkpointer, thread, checkpoint).checkpoint_id
+        found = checkpointer.list_messages(
+            config_of(thread, chosen), search, offset, limit + 1, branches="all" if all_branches else "head"
+        )
     if json:
         typer.echo(as_json([each.to_dict() for each in found[:limit]]))
         return

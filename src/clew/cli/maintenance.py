@@ -49,6 +49,32 @@ def fork(
     console().print(f"{one_line(made)} forked from {one_line(thread)} at #{chosen.sequence}", markup=False)
 
 
+def rewind(
+    ctx: typer.Context,
+    thread: Thread,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="ID",
+            help="The checkpoint to go back to: an id, a prefix of one, or a number from `clew history`.",
+        ),
+    ] = None,
+    turns: Annotated[
+        int | None, typer.Option("--turns", min=1, metavar="N", help="Go back by so many user messages; default: 1.")
+    ] = None,
+) -> None:
+    """Go back: make an earlier state and its conversation the thread's head. Nothing is removed."""
+    with open_store(ctx.obj) as checkpointer:
+        owner = find_thread(checkpointer, thread).user_id
+        chosen = None if to is None else find_checkpoint(checkpointer, thread, to).checkpoint_id
+        made = checkpointer.rewind({**config_of(thread), "user_id": owner}, to=chosen, turns=turns)
+        told = len(checkpointer.list_messages(made.config))
+    console().print(
+        f"{one_line(thread)} is at #{made.metadata.sequence}, with {counted(told, 'message')}", markup=False
+    )
+
+
 def stats(ctx: typer.Context, json: AsJson = False) -> None:
     """Show totals for the store: overall, by day, and for its largest threads."""
     with open_store(ctx.obj) as checkpointer:

@@ -30,6 +30,7 @@ from clew.errors import ConfigError, shown
 from clew.model.records import Range
 
 NO_ENTRIES: Final = Entries(DICT, {})
+_NONE: Final = b"\xc0"
 """The entries that an edit of an empty thread starts from."""
 
 
@@ -100,6 +101,9 @@ class Edit:
 
 def entries_of(item: bytes, decoding: Decoding) -> Entries:
     """Return the entries of the state that `item` encodes. Raises ConfigError if it has no fields."""
+    if item == _NONE:
+        # The state None, as after going back to before the first one, is like no state.
+        return NO_ENTRIES
     node = _sequence(item)
     if node is not None and node.container.shape == MAP:
         content = decoding.content(node)

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from clew.errors import ConfigError
+from clew.model.config import ANY_USER, User
 from clew.model.dict_record import DictRecord
 from clew.model.generic import StateT
 
@@ -34,7 +35,8 @@ def _takes_session_id(cls: type[_C]) -> type[_C]:
 class CheckpointMetadata(DictRecord):
     """The identity of a checkpoint, its origin, and its writer's metadata.
 
-    `sequence` is the thread's own counter: a greater number is newer, whatever the clocks said.
+    `sequence` is the thread's own counter: a greater number is newer, whatever the clocks said. `user_id`
+    is the user that it was saved or read for.
     """
 
     checkpoint_id: str
@@ -47,6 +49,7 @@ class CheckpointMetadata(DictRecord):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     namespace: str = ""
     sequence: int = 0
+    user_id: User = field(default=None, compare=False)
 
     _times: ClassVar[frozenset[str]] = frozenset({"timestamp"})
 
@@ -66,6 +69,7 @@ class CheckpointMetadata(DictRecord):
             metadata: Mapping[str, Any] = ...,
             namespace: str = "",
             sequence: int = 0,
+            user_id: User = None,
         ) -> None: ...
 
     @property
@@ -75,9 +79,16 @@ class CheckpointMetadata(DictRecord):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config that names this checkpoint (add `user_id` for a thread with an owner)."""
-        named = {"thread_id": self.thread_id, "checkpoint_id": self.checkpoint_id}
+        """The config that names this checkpoint, for the user that it was saved or read for."""
+        named: dict[str, Any] = {"thread_id": self.thread_id, "checkpoint_id": self.checkpoint_id}
+        if self.user_id is not None:
+            named["user_id"] = self.user_id
         return named | {"checkpoint_ns": self.namespace} if self.namespace else named
+
+    @classmethod
+    def _out(cls, name: str, value: Any) -> Any:
+        # `ANY_USER` is a right of the caller, and not data.
+        return None if value is ANY_USER else super(CheckpointMetadata, cls)._out(name, value)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -110,6 +121,7 @@ class CheckpointInfo(CheckpointMetadata):
             metadata: Mapping[str, Any] = ...,
             namespace: str = "",
             sequence: int = 0,
+            user_id: User = None,
             size: int = 0,
         ) -> None: ...
 

@@ -102,10 +102,11 @@ def mcp_server(memory: clew.BaseCheckpointer, *, user: Any = None, allow_writes:
         thread = await memory.aget_thread(config(thread_id))
         if thread is None:
             raise ToolError(f"thread {thread_id!r} does not exist; list_threads lists them")
-        end = max(0, thread.message_count - skip)
+        # The thread's count is that of all branches.
+        messages = await memory.alist_messages(config(thread_id))
+        end = max(0, len(messages) - skip)
         start = max(0, end - limit)
-        messages = await memory.alist_messages(config(thread_id), None, start, end - start)
-        return _result(thread=_thread(thread), messages=[_message(each) for each in messages], older=start)
+        return _result(thread=_thread(thread), messages=[_message(each) for each in messages[start:end]], older=start)
 
     @reads
     @_telling

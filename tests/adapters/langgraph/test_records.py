@@ -47,7 +47,7 @@ def talk(saver: Any, state: Any, *said: str, say: Any = None, **options: Any) ->
     return made
 
 
-def record(saver: ClewSaver, thread: str = "t", **asked: Any) -> list[str]:
+def record(saver: ClewSaver, thread: Any = "t", **asked: Any) -> list[str]:
     return [each.text() for each in saver.checkpointer.list_messages(thread, limit=None, **asked)]
 
 
@@ -77,11 +77,48 @@ def test_going_back_adds_what_is_new_and_nothing_twice(saver):
         each for each in made.get_state_history(config()) if len(each.values["messages"]) == 2 and not each.next
     )
     made.invoke({"messages": [HumanMessage("two")]}, first.config)
-    assert record(saver) == ["one", "re one", "two", "re two", "three", "re three", "two", "re two"]
+    everything = ["one", "re one", "two", "re two", "three", "re three", "two", "re two"]
+    assert record(saver, branches="all") == everything
+    assert record(saver) == ["one", "re one", "two", "re two"]
     made.update_state(first.config, {"messages": [HumanMessage("noted")]})
-    assert record(saver)[-1] == "noted"
-    assert len(record(saver)) == 9
-    assert record(saver, search="three") == ["three", "re three"]
+    assert record(saver, branches="all") == [*everything, "noted"]
+    assert record(saver) == ["one", "re one", "noted"]
+    assert record(saver, search="three") == []
+    assert record(saver, search="three", branches="all") == ["three", "re three"]
+
+
+def test_each_checkpoint_shows_its_branch_and_a_rerun_another_one(saver):
+    made = talk(saver, Plain, "one", "two")
+    ends = [each for each in made.get_state_history(config()) if not each.next]
+    asks = [each for each in made.get_state_history(config()) if "answer" in each.next]
+    # Run the last answer again, from the checkpoint with the question.
+    made.invoke(None, asks[0].config)
+    assert record(saver) == ["one", "re one", "two", "re two"]
+    assert record(saver, branches="all") == ["one", "re one", "two", "re two", "re two"]
+    for each in ends:
+        stored = {
+            **saver.checkpointer.get_checkpoint("t").config,
+            "checkpoint_id": each.config["configurable"]["checkpoint_id"],
+        }
+        assert record(saver, stored) == [message.content for message in each.values["messages"]]
+
+
+def test_a_graph_goes_on_after_a_rewind(saver):
+    made = talk(saver, Plain, "one", "two")
+    saver.checkpointer.rewind("t", turns=1)
+    assert record(saver) == ["one", "re one"]
+    assert [each.content for each in made.get_state(config()).values["messages"]] == ["one", "re one"]
+    made.invoke({"messages": [HumanMessage("other")]}, config())
+    assert record(saver) == ["one", "re one", "other", "re other"]
+    assert [each.content for each in made.get_state(config()).values["messages"]] == record(saver)
+
+
+def test_a_question_asked_again_under_its_id_moves_to_the_new_branch(saver):
+    made = talk(saver, Plain, "one")
+    first = next(each for each in made.get_state_history(config()) if not each.next)
+    made.invoke({"messages": [HumanMessage("two", id="q")]}, config())
+    made.invoke({"messages": [HumanMessage("two, please", id="q")]}, first.config)
+    assert record(saver) == ["one", "re one", "two, please", "re two, please"]
 
 
 def test_a_list_that_can_t_be_compared_cheaply_is_recorded_once_too(saver):
@@ -167,7 +204,8 @@ def test_going_back_in_a_delta_channel_is_recorded(saver):
     )
     made.invoke({"messages": [HumanMessage("another")]}, first.config)
     made.update_state(config(), {"messages": [HumanMessage("noted", id="n")]})
-    assert record(saver) == ["one", "re one", "two", "re two", "another", "re another", "noted"]
+    assert record(saver) == ["one", "re one", "another", "re another", "noted"]
+    assert record(saver, branches="all") == ["one", "re one", "two", "re two", "another", "re another", "noted"]
     forked = saver.fork(first.config, "fork")
     assert record(saver, "fork") == ["one", "re one"]
     made.invoke({"messages": [HumanMessage("elsewhere")]}, forked)

@@ -211,3 +211,21 @@ def test_half_an_emoji_in_a_message_of_llmfy_s_own_does_not_end_a_run(checkpoint
         assert (type(answer), answer.content) == (Message, "cut ?")
 
     run(go())
+
+
+def test_the_record_follows_the_branch_of_a_run(store):
+    async def go():
+        checkpointer = ClewCheckpointer(store.open())
+        memory = checkpointer.checkpointer
+        engine = flow(checkpointer)
+        messages = await talk(engine, "one")
+        await talk(engine, "two", messages=messages)
+        assert await record(memory) == ["one", "Anything else?", "two", "Anything else?"]
+        head = await memory.arewind("s", turns=1)
+        assert await record(memory) == ["one", "Anything else?"]
+        await talk(engine, "three", messages=messages)
+        assert await record(memory) == ["one", "Anything else?", "three", "Anything else?"]
+        assert await record(memory, head.config) == ["one", "Anything else?"]
+        await checkpointer.close()
+
+    asyncio.run(go())

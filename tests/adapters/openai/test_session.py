@@ -496,3 +496,34 @@ def test_a_session_does_not_close_a_checkpointer_that_it_was_given(session):
     run(go())
     session.close()
     assert texts(run(session.get_items())) == ["a"]
+
+
+def test_a_session_goes_on_after_a_rewind(checkpointer):
+    """Items, record, pop and fork all follow the branch."""
+
+    async def go():
+        session = ClewSession("s", checkpointer, user_id="ana")
+        for turn in ("one", "two"):
+            await session.add_items([{"role": "user", "content": turn}])
+            await session.add_items([{"role": "assistant", "content": f"re {turn}"}])
+        before = await checkpointer.aget_checkpoint(session.config)
+        await checkpointer.arewind(session.config, turns=1)
+        assert texts(await session.get_items()) == ["one", "re one"]
+        await session.add_items([{"role": "user", "content": "three"}])
+        assert await recorded(session.config) == texts(await session.get_items()) == ["one", "re one", "three"]
+        assert texts([await session.pop_item()]) == ["three"]
+        assert await recorded(session.config) == ["one", "re one"]
+        assert await recorded(before.config) == ["one", "re one", "two", "re two"]
+        fork = await session.fork(1)
+        assert await fork.get_items() == await recorded(fork.config) == []
+        await checkpointer.arewind(session.config, turns=1)
+        assert await session.get_items() == []
+        await session.add_items([{"role": "user", "content": "anew"}])
+        assert await recorded(session.config) == texts(await session.get_items()) == ["anew"]
+        await session.repair()
+        assert texts(await session.get_items()) == ["anew"]
+
+    async def recorded(config):
+        return [each.text() for each in await checkpointer.alist_messages(config)]
+
+    run(go())

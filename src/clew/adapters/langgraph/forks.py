@@ -9,10 +9,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.langgraph.addresses import Addresses
-from clew.adapters.langgraph.deltas import DeltaHistories
 from clew.adapters.langgraph.ids import outer_id
-from clew.adapters.langgraph.layout import graph_checkpoint, parents_of
-from clew.adapters.langgraph.messages import id_of, is_message, moment_of, written
+from clew.adapters.langgraph.layout import parents_of
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, ConflictError
 from clew.ids import new_id
@@ -23,13 +21,10 @@ from clew.model.thread import ThreadPart
 class Forker:
     """Copies threads, whole or up to a checkpoint."""
 
-    def __init__(
-        self, checkpointer: BaseCheckpointer, addresses: Addresses, serde: SerializerProtocol, deltas: DeltaHistories
-    ) -> None:
+    def __init__(self, checkpointer: BaseCheckpointer, addresses: Addresses, serde: SerializerProtocol) -> None:
         self._checkpointer = checkpointer
         self._addresses = addresses
         self._serde = serde
-        self._deltas = deltas
 
     async def fork(self, config: RunnableConfig, thread_id: str | None) -> RunnableConfig:
         """Copy the thread, up to the checkpoint if `config` names one.
@@ -49,7 +44,7 @@ class Forker:
             origin = await self._checkpointer.aget_checkpoint({**address, "checkpoint_id": checkpoint_id})
             if origin is None:
                 raise _no_such_checkpoint(address["thread_id"], checkpoint_id)
-            messages = await self._messages_until(config, address, origin)
+            messages = {each.message_id for each in await self._checkpointer.alist_messages(origin.config, limit=None)}
 
             def choose(checkpoints: list[CheckpointInfo]) -> ThreadPart | None:
                 return self._part_until(origin, checkpoints, messages)
@@ -84,25 +79,6 @@ class Forker:
             attachments=[(each.namespace, each.checkpoint_id) for each in kept if waits or each is not here],
             messages=messages,
         )
-
-    async def _messages_until(self, config: RunnableConfig, address: dict[str, Any], origin: Checkpoint) -> set[str]:
-        """Return the ids of the messages that were recorded when `origin` was saved.
-
-        The record keeps messages in the order in which they were first recorded. So these are all
-        messages up to the last one that is as old as `origin` or part of its state. Saving a
-        message again on another branch makes it newer, but does not move it.
-        """
-        checkpoint = graph_checkpoint(origin, self._serde)
-        made = moment_of(checkpoint) or origin.metadata.timestamp
-        values = checkpoint["channel_values"]
-        channels = [channel for channel in checkpoint["channel_versions"] if channel not in values]
-        histories = (await self._deltas.histories(config, channels)).values()
-        held = [*values.values(), *(history.get("seed") for history in histories)]
-        held += [value for history in histories for _, _, value in history["writes"]]
-        in_state = {id_of(each) for value in held for each in written(value) if is_message(each)}
-        messages = await self._checkpointer.alist_messages(address, limit=None)
-        old = [at for at, each in enumerate(messages, 1) if each.created_at <= made or each.message_id in in_state]
-        return {each.message_id for each in messages[: max(old, default=0)]}
 
     def _parents(self, info: CheckpointInfo) -> Mapping[str, Any]:
         return parents_of(info, self._serde)

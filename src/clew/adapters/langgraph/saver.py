@@ -113,7 +113,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         recorder = Recorder(store, serde, self._loader, self._messages)
         self._writer = Writer(store, addresses, serde, self._memory, recorder, on_conflict=on_conflict)
         self._deltas = DeltaHistories(store, addresses, serde, self._loader)
-        self._forker = Forker(store, addresses, serde, self._deltas)
+        self._forker = Forker(store, addresses, serde)
         self._remover = Remover(store, serde)
 
     @property

@@ -261,7 +261,8 @@ class ClewSession:
         return {**self.config, "run_id": run_id}
 
     def _items(self, checkpoint: Checkpoint | None) -> list[dict[str, Any]]:
-        state = checkpoint.state if checkpoint is not None else {}
+        # After going back to before the first items, the state is None.
+        state = {} if checkpoint is None or checkpoint.state is None else checkpoint.state
         items = state.get(ITEMS, None if state else []) if isinstance(state, dict) else None
         if not isinstance(items, list):
             raise ConfigError(

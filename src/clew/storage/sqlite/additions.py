@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from clew.model.commit import Commit, ForkSource, ThreadFields
+from clew.model.records import Range
 from clew.storage.branches import is_within, said_here, visible
 from clew.storage.conversions import micros, pack_ranges, text_bytes
 from clew.storage.rules import StoredRow, next_in_chain
@@ -75,14 +76,16 @@ def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit,
 
     If that one is on another branch, and this commit says it with a checkpoint, it moves (`said_here`).
     """
-    ranges = said_here(commit, read_points(thread.thread_id, thread.points)) if thread.points else None
+    ranges: list[Range] | None = None
     for message in commit.messages:
         text = text_bytes(message.text)
         fields = (message.tool_calls, message.run_id, micros(message.created_at), text, message.data)
         thread.size += len(text) + len(message.data)
         key = thread.thread_no, message.message_id
         found = connection.execute(_SQL["message"], key).fetchone()
-        if found and ranges is not None:
+        if found and thread.points and commit.checkpoint is not None:
+            # Read only here: damaged points must not refuse new messages.
+            ranges = ranges or said_here(commit, read_points(thread.thread_id, thread.points)) or []
             (sequence,) = connection.execute(_SQL["message_sequence"], key).fetchone()
             if not is_within(ranges, sequence):
                 number, old_text, old_size = found

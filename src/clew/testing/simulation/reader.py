@@ -174,7 +174,7 @@ class Reader:
     async def _look_at_messages(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
         before, begun = await _is_elsewhere(checkpointer), self._now()
         accepted = list(self._pending.get(thread, ()))
-        entries = message_entries(await checkpointer.alist_messages(thread, limit=None))
+        entries = message_entries(await checkpointer.alist_messages(thread, limit=None, branches="all"))
         elsewhere = before or await _is_elsewhere(checkpointer)
         self._must_live()
         if checkpointer is self._checkpointer:

@@ -34,7 +34,7 @@ async def take_stock(
     found: dict[str, Found] = {}
     for thread in sorted({each.thread for each in history.writes}):
         infos = await checkpointer.alist_checkpoints(thread, limit=None)
-        messages = await checkpointer.alist_messages(thread, limit=None)
+        messages = await checkpointer.alist_messages(thread, limit=None, branches="all")
         try:
             begun = now()
             view, entries = state_entries(thread, await checkpointer.aget_state(thread))
@@ -100,7 +100,7 @@ async def _compare_thread(one: clew.BaseCheckpointer, other: clew.BaseCheckpoint
         if not pages[0]:
             break
         last = pages[0][-1].metadata.checkpoint_id
-    said = [await each.alist_messages(thread, limit=None) for each in (one, other)]
+    said = [await each.alist_messages(thread, limit=None, branches="all") for each in (one, other)]
     if [each.to_dict() for each in said[0]] != [each.to_dict() for each in said[1]]:
         yield f"different messages, {len(said[0])} and {len(said[1])} of them"
     attached = [
