@@ -95,7 +95,9 @@ MUTATIONS = [
         "coalesce(n.begin_incarnation, 'same')",
     ),
     _sql("epoch", "commit", "t.epoch := t.epoch + 1;", "NULL;"),
-    _sql("as_of", "commit", "IF in_as_of <> t.sequence THEN", "IF false THEN"),
+    _sql(
+        "as_of", "commit", "IF in_as_of <> coalesce(t.sequence, 0) AND (there OR NOT drop_thread) THEN", "IF false THEN"
+    ),
     _sql("fence", "commit", "IF number IS DISTINCT FROM in_fence THEN", "IF false THEN"),
     _sql("fence", "fast_appends", " AND l.token = f.token);", ");"),
     _sql("fence", "commit", " AND x.space = lease_space FOR SHARE;", " FOR SHARE;"),

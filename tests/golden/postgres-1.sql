@@ -103,7 +103,9 @@ CREATE TABLE "golden schema".messages (
     message_id text NOT NULL COLLATE pg_catalog."C",
     run_id text COLLATE pg_catalog."C",
     text text NOT NULL COLLATE pg_catalog."C",
-    data bytea NOT NULL
+    data bytea NOT NULL,
+    input_tokens bigint DEFAULT 0 NOT NULL,
+    output_tokens bigint DEFAULT 0 NOT NULL
 );
 CREATE TABLE "golden schema".own (
     name text NOT NULL COLLATE pg_catalog."C",
@@ -145,7 +147,8 @@ CREATE TABLE "golden schema".threads (
     data bytea NOT NULL,
     chain text COLLATE pg_catalog."C",
     chained_at bigint,
-    points bigint[]
+    points bigint[],
+    labels text[] DEFAULT '{}'::text[] NOT NULL COLLATE pg_catalog."C"
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.05');
 CREATE TABLE "golden schema".value_rows (
@@ -371,6 +374,7 @@ ALTER TABLE ONLY "golden schema".value_rows
 CREATE UNIQUE INDEX checkpoints_by_id ON "golden schema".checkpoints USING btree (thread_id, checkpoint_id, namespace);
 CREATE INDEX journal_by_position ON "golden schema".journal USING btree ("position");
 CREATE UNIQUE INDEX messages_by_id ON "golden schema".messages USING btree (thread_id, message_id);
+CREATE INDEX threads_by_label ON "golden schema".threads USING gin (labels) WITH (gin_pending_list_limit='256');
 CREATE INDEX threads_by_time ON "golden schema".threads USING btree (((active)::bigint));
 CREATE INDEX threads_by_user ON "golden schema".threads USING btree (user_id, active);
 CREATE INDEX threads_by_words ON "golden schema".threads USING gin ("golden schema".thread_words(COALESCE(folded_id, thread_id), text, user_id)) WITH (gin_pending_list_limit='256');

@@ -68,7 +68,8 @@ removals = st.none() | st.builds(
 )
 bases = st.none() | st.builds(Basis, incarnation=names, epoch=numbers, next_value=numbers)
 forks = st.builds(ForkSource, thread_id=names, namespace=names, checkpoint_id=optional, as_checkpoint_id=names)
-described = st.none() | st.builds(ThreadFields, text=texts, data=data, run_id=optional, user_id=optional)
+labels = st.lists(st.binary(min_size=16, max_size=16), max_size=2).map(tuple)
+described = st.none() | st.builds(ThreadFields, text=texts, data=data, run_id=optional, user_id=optional, labels=labels)
 commits: st.SearchStrategy[Commit] = st.one_of(
     st.builds(Commit, **common, fork=forks, thread=described),
     st.builds(Commit, **common, basis=bases, remove=removals, merge=many(rows)),
@@ -104,6 +105,8 @@ commits: st.SearchStrategy[Commit] = st.one_of(
                 run_id=optional,
                 created_at=times,
                 data=data,
+                input_tokens=numbers,
+                output_tokens=numbers,
             )
         ),
         thread=described,
@@ -135,14 +138,14 @@ def test_what_concerns_only_the_first_store_is_left_out():
     assert unpack(entry(own)) == plain
 
 
-def checked(packed: bytes, version: int = 3) -> bytes:
+def checked(packed: bytes, version: int = 4) -> bytes:
     """Return `packed` with the header of an entry."""
     return bytes([version]) + crc32(packed).to_bytes(4) + packed
 
 
 @pytest.mark.parametrize(
     "packed",
-    [b"\x03", b"\x03\0\0\0", checked(b""), checked(b"\xc1"), checked(b"\x80"), pack(commit(commit_id="id"))[:-1]],
+    [b"\x04", b"\x04\0\0\0", checked(b""), checked(b"\xc1"), checked(b"\x80"), pack(commit(commit_id="id"))[:-1]],
 )
 def test_damaged_bytes_are_reported_with_their_thread(packed):
     for read in (unpack, origin):
@@ -152,11 +155,11 @@ def test_damaged_bytes_are_reported_with_their_thread(packed):
             read(entry(commit(), packed))
 
 
-@pytest.mark.parametrize("version", [0, 1, 4, 255])
+@pytest.mark.parametrize("version", [0, 1, 5, 255])
 def test_an_entry_of_another_version_is_refused(version):
     packed = checked(pack(commit())[5:], version)
     for read in (unpack, origin):
-        with pytest.raises(CorruptRecordError, match=f"format version {version:02x}; .* reads versions up to 03"):
+        with pytest.raises(CorruptRecordError, match=f"format version {version:02x}; .* reads versions up to 04"):
             read(entry(commit(), packed))
 
 
@@ -165,8 +168,8 @@ def test_every_flipped_bit_is_noticed():
     for bit in range(0, 8 * len(packed), 7):
         flipped = bytearray(packed)
         flipped[bit // 8] ^= 1 << bit % 8
-        if flipped[0] == 2:
-            continue  # Version 2 has the same fields but one, which this commit has not.
+        if flipped[0] in (2, 3):
+            continue  # Older versions have the same fields but a few, which this commit has not.
         with pytest.raises(CorruptRecordError):
             unpack(entry(commit(), bytes(flipped)))
 
@@ -197,36 +200,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_format_is_what_it_was(kind):
-    """A change here needs a new version number."""
-    packed = bytes.fromhex(GOLDEN[kind])
-    if packed[:1] == b"\x02":
-        # Entries of the version before are read, and written as the current one: the rest is the same.
-        older, packed = packed, b"\x03" + packed[1:]
-        assert unpack(entry(commit(), older)) == unpack(entry(commit(), packed))
-    made = commit(commit_id="id", user=ANY_USER, begin=Begin(incarnation="new", epoch=3), **KINDS[kind])
-    assert made.at == NOON
-    assert unpack(entry(made, packed)) == made
-    assert pack(made) == packed
-    assert origin(entry(made, packed)) == Origin(term=0, lone=False)
-
-
-def test_an_entry_has_its_term_and_whether_its_store_may_have_acknowledged_it_alone():
-    made = commit(commit_id="id", messages=[message("m")])
-    noted = entry(made, pack(made, term=7, lone=True))
-    assert origin(noted) == Origin(term=7, lone=True)
-    assert unpack(noted) == made
-
-
-def test_an_entry_that_no_commit_can_be_is_damaged():
-    fork = msgspec.msgpack.decode(pack(commit(fork=fork_of("other", "c")))[5:])
-    fork["commit"]["merge"] = msgspec.msgpack.decode(pack(commit(merge=[row(0, 2)]))[5:])["commit"]["merge"]
-    with pytest.raises(CorruptRecordError, match="a fork can't be committed together with"):
-        unpack(entry(commit(), checked(msgspec.msgpack.encode(fork))))
-
-
-GOLDEN = {
+OLDER = {
     "write": (
         "02c9f339d281a6636f6d6d6974de000ca9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
         "74d6ff697deec0a5626173697393a1690102a672656d6f766581a86d6573736167657391a4676f6e65a676616c756573"
@@ -255,5 +229,84 @@ GOLDEN = {
         "03461d9cd881a6636f6d6d6974de0007a9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
         "74d6ff697deec0a86d657373616765739198a16da47465787400c0d6ff697deec0c4016400a0a76261636b5f746f92a1"
         "6ec2a5626567696e92a36e657703"
+    ),
+}
+LABELLED: dict[str, dict[str, Any]] = {
+    **KINDS,
+    "labels": {
+        "messages": [message("m", "text", data=b"d", tokens=(300, 5))],
+        "thread": replace(DESCRIBED, labels=(bytes(range(16)),)),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", OLDER)
+def test_entries_of_older_versions_are_read(kind):
+    packed = bytes.fromhex(OLDER[kind])
+    assert packed[0] in (2, 3)
+    made = commit(commit_id="id", user=ANY_USER, begin=Begin(incarnation="new", epoch=3), **KINDS[kind])
+    assert unpack(entry(made, packed)) == made
+    assert origin(entry(made, packed)) == Origin(term=0, lone=False)
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_the_format_is_what_it_was(kind):
+    """A change here needs a new version number."""
+    packed = bytes.fromhex(GOLDEN[kind])
+    made = commit(commit_id="id", user=ANY_USER, begin=Begin(incarnation="new", epoch=3), **LABELLED[kind])
+    assert made.at == NOON
+    assert unpack(entry(made, packed)) == made
+    assert pack(made) == packed
+    assert origin(entry(made, packed)) == Origin(term=0, lone=False)
+
+
+def test_an_entry_has_its_term_and_whether_its_store_may_have_acknowledged_it_alone():
+    made = commit(commit_id="id", messages=[message("m")])
+    noted = entry(made, pack(made, term=7, lone=True))
+    assert origin(noted) == Origin(term=7, lone=True)
+    assert unpack(noted) == made
+
+
+def test_an_entry_that_no_commit_can_be_is_damaged():
+    fork = msgspec.msgpack.decode(pack(commit(fork=fork_of("other", "c")))[5:])
+    fork["commit"]["merge"] = msgspec.msgpack.decode(pack(commit(merge=[row(0, 2)]))[5:])["commit"]["merge"]
+    with pytest.raises(CorruptRecordError, match="a fork can't be committed together with"):
+        unpack(entry(commit(), checked(msgspec.msgpack.encode(fork))))
+
+
+GOLDEN = {
+    "write": (
+        "04388abed381a6636f6d6d6974de000ca9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
+        "74d6ff697deec0a5626173697393a1690102a672656d6f766581a86d6573736167657391a4676f6e65a676616c756573"
+        "940201c4104129e2a8044a57ce7635fd6023661cd6c408312076616c756573aa636865636b706f696e749ba26331a001"
+        "a66272616e6368a46e6f646501c00bc4086d65746164617461c40a626f6479206f6620633191920003ab617474616368"
+        "6d656e74739195a0a26331a16bc40161a0a86d65737361676573919aa16da47465787400c0d6ff697deec0c4016400a0"
+        "0000a674687265616495a46e616d65c40166a172a3616e6e90a5626567696e92a36e657703"
+    ),
+    "surrogates": (
+        "04a5261efb82a6636f6d6d6974de0007a9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
+        "74d6ff697deec0a86d65737361676573929aa16da000c0d6ff697deec0c4016400a000009aa16ea000c0d6ff697deec0"
+        "c4047465787400a00000a674687265616495a0c40166a172a3616e6e90a5626567696e92a36e657703a5746578747393"
+        "c408eda0802074657874c40474657874c4046e616d65"
+    ),
+    "fork": (
+        "040b85030081a6636f6d6d6974de0007a9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
+        "74d6ff697deec0a4666f726b94a56f74686572a0a163a4636f7079a674687265616495a46e616d65c40166a172a3616e"
+        "6e90a5626567696e92a36e657703"
+    ),
+    "merge": (
+        "04539e10fc81a6636f6d6d6974de0007a9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
+        "74d6ff697deec0a672656d6f766581a676616c75657391920001a56d6572676591940002c4201240a4684403b160e659"
+        "7a653a88f56ccea3878a334b240469d159ff840b6434c408322076616c756573a5626567696e92a36e657703"
+    ),
+    "branch": (
+        "0424f5fc3881a6636f6d6d6974de0007a9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
+        "74d6ff697deec0a86d65737361676573919aa16da47465787400c0d6ff697deec0c4016400a00000a76261636b5f746f"
+        "92a16ec2a5626567696e92a36e657703"
+    ),
+    "labels": (
+        "048b44946c81a6636f6d6d6974de0007a9636f6d6d69745f6964a26964a97468726561645f6964a0a47573657201a261"
+        "74d6ff697deec0a86d65737361676573919aa16da47465787400c0d6ff697deec0c4016400a0cd012c05a67468726561"
+        "6495a46e616d65c40166a172a3616e6e91c410000102030405060708090a0b0c0d0e0fa5626567696e92a36e657703"
     ),
 }

@@ -49,12 +49,16 @@ class NewCheckpoint(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class ThreadFields(Struct, frozen=True, kw_only=True, array_like=True):
-    """The describing fields of a thread, replaced as a whole. `user_id` is the owner."""
+    """The describing fields of a thread, replaced as a whole. `user_id` is the owner.
+
+    `labels` are distinct, in order, and have `LABEL_SIZE` bytes each.
+    """
 
     text: str
     data: bytes
     run_id: str | None
     user_id: str | None
+    labels: tuple[bytes, ...] = ()
 
 
 class ForkSource(Struct, frozen=True, kw_only=True, array_like=True):
@@ -75,7 +79,8 @@ class Removal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `thread` removes everything; `state` all checkpoints with their attachments and values; `checkpoints`
     are (namespace, id) pairs. `values` are ranges that no remaining checkpoint needs. `as_of` is the
     thread's sequence number for which that was determined: if it has changed, a new checkpoint may need
-    them, and the commit is refused.
+    them, and the commit is refused. With `thread`, it is the number of the thread to remove, and a
+    thread that is already gone refuses nothing.
     """
 
     thread: bool = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final, Literal, Self
 
 from msgspec import Struct
 
@@ -108,6 +109,9 @@ class MessageQuery(Struct, frozen=True, kw_only=True):
 
     `branch` limits the answer to the conversation of the head, or of the checkpoint with this id in
     `namespace`, as of that moment (nothing, if there is no such checkpoint). `None` means all branches.
+    `after` and `before` are ids of messages, on any branch: all results come after the one and before the
+    other. An unknown one finds nothing. With `newest`, `offset` and `limit` count from the newest message
+    on; the results are in order all the same.
     """
 
     thread_id: str
@@ -116,6 +120,9 @@ class MessageQuery(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     search: str | None = None
     message_id: str | None = None
+    after: str | None = None
+    before: str | None = None
+    newest: bool = False
     offset: int = 0
     limit: int | None = 50
 
@@ -137,11 +144,16 @@ class ThreadQuery(Struct, frozen=True, kw_only=True):
     """Threads of a user, the last active first.
 
     `thread_id` asks for one thread. `search` is folded text to find in a thread's `text` or folded id.
+    A thread must have all of `labels`. `before` is a place in the order: the time of a thread's last
+    activity, and the thread's id; all results come after it. Of threads that were last active at this very
+    moment, those created before the named thread come after it; all of them, if it is gone.
     """
 
     user: User
     thread_id: str | None = None
     search: str | None = None
+    labels: tuple[bytes, ...] = ()
+    before: tuple[datetime, str] | None = None
     offset: int = 0
     limit: int | None = 50
 
@@ -172,12 +184,26 @@ class JournalPage(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals(DictRecord):
-    """Counts over some set of threads."""
+    """Counts over some set of threads. The tokens are those that messages report as their `usage`."""
 
     messages: int = 0
     tool_calls: int = 0
     checkpoints: int = 0
     bytes: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @classmethod
+    def counted(cls, counts: Iterable[int]) -> Self:
+        """Return the totals with these counts, in the order of the fields."""
+        return cls(**dict(zip(_COUNTS, counts, strict=True)))
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+_COUNTS: Final = tuple(each.name for each in fields(Totals))
 
 
 class StorageStats(Struct, frozen=True, kw_only=True):

@@ -7,11 +7,16 @@ what is wrong.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 
 Range = tuple[int, int]
 """Value numbers from `first` to before `end`."""
+LABEL_SIZE: Final = 16
+"""Bytes of a label."""
+MOST_TOKENS: Final = (1 << 40) - 1
+"""Tokens that one message may count, of each kind."""
 
 
 class Basis(Struct, frozen=True, kw_only=True, array_like=True):
@@ -72,7 +77,7 @@ class MessageRecord(Struct, frozen=True, kw_only=True, array_like=True):
     """A stored message. `text` is folded for searching; `data` has the message itself.
 
     `sequence` is the thread's sequence number when the message was added. Storages set it in results; in
-    a commit it is ignored.
+    a commit it is ignored. Storages sum the tokens in `stats`; each is at most `MOST_TOKENS`.
     """
 
     message_id: str
@@ -83,6 +88,8 @@ class MessageRecord(Struct, frozen=True, kw_only=True, array_like=True):
     data: bytes
     sequence: int = 0
     damage: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 Place = tuple[datetime, str, str]
@@ -102,7 +109,10 @@ class FoundMessage(Struct, frozen=True, kw_only=True):
 
 
 class ThreadRecord(Struct, frozen=True, kw_only=True):
-    """A stored thread. `text` is folded for searching; `data` has name, tags and metadata."""
+    """A stored thread. `text` is folded for searching; `data` has name, tags and metadata.
+
+    `labels` are digests of the tags and of the metadata, for filters (`ThreadQuery.labels`).
+    """
 
     thread_id: str
     user_id: str | None
@@ -116,6 +126,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True):
     message_count: int
     size: int
     head: CheckpointRecord | None
+    labels: tuple[bytes, ...] = ()
     damage: str = ""
 
 

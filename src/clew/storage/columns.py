@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from clew.errors import CorruptRecordError, EncryptionError
 from clew.model.records import (
+    LABEL_SIZE,
     AttachmentRecord,
     CheckpointRecord,
     JournalEntry,
@@ -53,6 +54,8 @@ _RANGES: Final = _Kind((tuple,), ())
 """Unreadable ranges come in as `None`."""
 _UNUSABLE: Final = _Kind((type(None),), None)
 """The name of a damaged column that the record does not have, or `None`."""
+_LABELS: Final = _Kind((tuple,), ())
+"""Unreadable labels come in as `None` (`unpack_labels`)."""
 
 
 class Columns(Generic[R]):
@@ -150,6 +153,7 @@ THREAD: Final = Columns(
     message_count=_COUNT,
     size=_COUNT,
     unusable=_UNUSABLE,
+    labels=_LABELS,
 )
 MESSAGE: Final = Columns(
     MessageRecord,
@@ -160,6 +164,8 @@ MESSAGE: Final = Columns(
     created_at=_TIME,
     data=_BYTES,
     sequence=_COUNT,
+    input_tokens=_COUNT,
+    output_tokens=_COUNT,
 )
 ATTACHMENT: Final = Columns(AttachmentRecord, namespace=_TEXT, checkpoint_id=_TEXT, key=_TEXT, data=_BYTES)
 ENTRY: Final = Columns(
@@ -172,6 +178,17 @@ ENTRY: Final = Columns(
     at=_TIME,
     data=_BYTES,
 )
+
+
+def pack_labels(labels: Iterable[bytes]) -> bytes:
+    return b"".join(labels)
+
+
+def unpack_labels(stored: Any) -> tuple[bytes, ...] | None:
+    """Return the labels that `pack_labels` joined; `None` if they are damaged."""
+    if type(stored) is not bytes or len(stored) % LABEL_SIZE:
+        return None
+    return tuple([stored[at : at + LABEL_SIZE] for at in range(0, len(stored), LABEL_SIZE)])
 
 
 def value_row(first: Any, count: Any, digests: Any, data: Any) -> ValueRow | None:

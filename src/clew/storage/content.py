@@ -103,7 +103,9 @@ def content_of(
 
 def fields_of(record: ThreadRecord) -> ThreadFields:
     """The describing fields of a thread, to be written again."""
-    return ThreadFields(text=record.text, data=record.data, run_id=record.run_id, user_id=record.user_id)
+    return ThreadFields(
+        text=record.text, data=record.data, run_id=record.run_id, user_id=record.user_id, labels=record.labels
+    )
 
 
 def parts(content: Content, rows: Iterable[ValueRow]) -> Iterator[tuple[datetime, dict[str, Any]]]:

@@ -53,6 +53,7 @@ cleared.
 **Queries** see every commit that was acknowledged before they started. Each is answered from one
 snapshot. For another user's thread the answer is empty. An unknown `before` finds nothing; with
 `before_sequence`, both bounds apply. In `stats`, the bytes of a day are bodies, metadata and messages.
+Tokens are those of the messages, by the day of each message.
 
 **Searches** across threads find the messages of the threads that the user owns: those without an owner
 for `None`, all for `ANY_USER`. A storage that can't answer from one snapshot still finds every message

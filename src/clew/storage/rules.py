@@ -79,7 +79,7 @@ AFTER: Final = Rule(
 )
 AS_OF: Final = Rule(
     "as_of",
-    "A removal `as_of` a sequence number requires the thread to be at that number.",
+    "A removal `as_of` a sequence number requires the thread to be at that number, or to be deleted already.",
     StaleBasisError,
     written_since,
 )
@@ -243,8 +243,8 @@ def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
         last = existing.last_in_chain if existing is not None else None
         if commit.after.commit_id != last:
             raise AFTER.refuse(commit, last)
-    if removal is not None and removal.as_of is not None:
-        sequence = kept.sequence if kept is not None else 0
+    if removal is not None and removal.as_of is not None and (existing is not None or not removal.thread):
+        sequence = existing.sequence if existing is not None else 0
         if removal.as_of != sequence:
             raise AS_OF.refuse(commit, number=sequence)
     if (values := commit.values) is not None:

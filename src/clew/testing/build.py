@@ -22,7 +22,7 @@ from clew.model.commit import (
 )
 from clew.model.config import User
 from clew.model.message import folded
-from clew.model.records import AttachmentRecord, Basis, MessageRecord, Range, ValueRow
+from clew.model.records import LABEL_SIZE, AttachmentRecord, Basis, MessageRecord, Range, ValueRow
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -77,7 +77,9 @@ def message(
     run_id: str | None = None,
     created_at: datetime = NOON,
     data: bytes | None = None,
+    tokens: tuple[int, int] = (0, 0),
 ) -> MessageRecord:
+    """Return a message. `tokens` are its input and output tokens."""
     return MessageRecord(
         message_id=message_id,
         text=folded(text),
@@ -85,6 +87,8 @@ def message(
         run_id=run_id,
         created_at=created_at,
         data=text.encode() if data is None else data,
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
     )
 
 
@@ -98,9 +102,19 @@ def attachment(checkpoint_id: str, key: str, data: bytes = b"attached", *, names
 
 
 def fields(
-    text: str = "", *, data: bytes = b"fields", run_id: str | None = None, user_id: str | None = None
+    text: str = "",
+    *,
+    data: bytes = b"fields",
+    run_id: str | None = None,
+    user_id: str | None = None,
+    labels: Sequence[str] = (),
 ) -> ThreadFields:
-    return ThreadFields(text=folded(text), data=data, run_id=run_id, user_id=user_id)
+    return ThreadFields(text=folded(text), data=data, run_id=run_id, user_id=user_id, labels=labels_of(*labels))
+
+
+def labels_of(*names: str) -> tuple[bytes, ...]:
+    """Return labels made from names, as a description has them: distinct and in order."""
+    return tuple(sorted({hashlib.blake2b(name.encode(), digest_size=LABEL_SIZE).digest() for name in names}))
 
 
 def fork_of(

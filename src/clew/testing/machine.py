@@ -252,7 +252,13 @@ class StorageMachine(ComparedStorages):
         if by_owner or owner is not None:
             user = data.draw(st.sampled_from([owner, ANY_USER] if by_owner else [None, "eve"]), label="user")
             basis = self.drawn_basis(data, thread_id)
-            self.apply(self.noted(data, commit(thread_id, user=user, basis=basis, remove=Removal(thread=True))))
+            as_of: int | None = None
+            if self.real.capabilities.journals:
+                # Another storage's sequence numbers may be its own.
+                sequence = self.model.values(thread_id).sequence
+                as_of = data.draw(st.sampled_from([None, sequence, sequence - 1]), label="as of")
+            removal = Removal(thread=True, as_of=as_of)
+            self.apply(self.noted(data, commit(thread_id, user=user, basis=basis, remove=removal)))
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from clew.model.commit import HEAD, BackTo, NewCheckpoint, Removal, ThreadFields
 from clew.model.config import ANY_USER, User
-from clew.model.records import AttachmentRecord, MessageRecord, Range, ValueRow
-from clew.testing.build import attachment, checkpoint, fields, later, message, row
+from clew.model.records import MOST_TOKENS, AttachmentRecord, MessageRecord, Range, ValueRow
+from clew.testing.build import attachment, checkpoint, fields, labels_of, later, message, row
 
 _T = TypeVar("_T")
 _Other = TypeVar("_Other")
@@ -24,6 +24,7 @@ COMMITS = ["one", "two"]
 """Ids of commits that are repeated, or named as applied elsewhere."""
 HOLDERS = ["me", "you"]
 RUNS = [None, "r0", "r1"]
+LABELS = ["red", "blue", "green"]
 TEXTS = ["", "hello", "Hello World", "100%_sure", "東京都 Straße", "nul\0inside", "a"]
 NEEDLES = ["", "o", "lo", "hello", "%", "_", "京", "京都", "strasse", "\0", "l\0i", "a"]
 
@@ -81,8 +82,8 @@ def new_checkpoints(draw: st.DrawFn, covers: st.SearchStrategy[list[Range]]) -> 
 
 
 _message = st.builds(
-    lambda message_id, text, tool_calls, run_id, at, data: message(
-        message_id, text, tool_calls=tool_calls, run_id=run_id, created_at=later(at), data=data
+    lambda message_id, text, tool_calls, run_id, at, data, tokens: message(
+        message_id, text, tool_calls=tool_calls, run_id=run_id, created_at=later(at), data=data, tokens=tokens
     ),
     st.sampled_from(MESSAGES),
     st.sampled_from(TEXTS),
@@ -90,6 +91,7 @@ _message = st.builds(
     st.sampled_from(RUNS),
     seconds,
     st.sampled_from([b"", b"data"]),
+    st.sampled_from([(0, 0), (0, 0), (7, 0), (300, MOST_TOKENS)]),
 )
 _attachment = st.builds(
     lambda checkpoint_id, key, data, namespace: attachment(checkpoint_id, key, data, namespace=namespace),
@@ -104,10 +106,11 @@ attachment_lists: st.SearchStrategy[list[AttachmentRecord]] = st.just([]) | st.l
 
 def field_sets(owners: Sequence[str | None]) -> st.SearchStrategy[ThreadFields]:
     return st.builds(
-        lambda text, run_id, user_id: fields(text, run_id=run_id, user_id=user_id),
+        lambda text, run_id, user_id, labels: fields(text, run_id=run_id, user_id=user_id, labels=labels),
         st.sampled_from(TEXTS),
         st.sampled_from(RUNS),
         some(owners, [None, "ann", "bob"]),
+        st.lists(st.sampled_from(LABELS), max_size=2),
     )
 
 
@@ -139,9 +142,9 @@ checkpoint_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     },
 )
 message_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {"search": _needles, "offset": st.integers(0, 3), "limit": _limits},
+    {"search": _needles, "offset": st.integers(0, 3), "limit": _limits, "newest": st.booleans()},
     optional={
-        "message_id": st.sampled_from(MESSAGES),
+        **{name: st.sampled_from(MESSAGES) for name in ("message_id", "after", "before")},
         "branch": st.sampled_from([HEAD, *CHECKPOINTS]),
         "namespace": st.sampled_from(NAMESPACES),
     },
@@ -153,7 +156,11 @@ search_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 back_tos: st.SearchStrategy[BackTo] = st.sampled_from([BackTo(None), BackTo(parent=True), *map(BackTo, MESSAGES)])
 thread_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"search": _needles, "offset": st.integers(0, 2), "limit": _limits},
-    optional={"thread_id": st.sampled_from(THREADS)},
+    optional={
+        "thread_id": st.sampled_from(THREADS),
+        "labels": st.lists(st.sampled_from(LABELS), max_size=2).map(lambda names: labels_of(*names)),
+        "before": st.tuples(seconds.map(later), st.sampled_from(THREADS)),
+    },
 )
 journal_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"thread_id": st.sampled_from(THREADS), "limit": st.sampled_from([0, 1, 2])}

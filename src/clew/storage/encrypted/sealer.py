@@ -37,7 +37,18 @@ class Origin(Struct, frozen=True, array_like=True):
 
 Lineage = tuple[Origin, ...]
 """A fork's origin, the origin's own, and so on; empty for a thread that is no fork."""
-_decode_thread: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes, Lineage]).decode
+
+
+class _Described(Struct, frozen=True, array_like=True):
+    """The sealed content of a description."""
+
+    text: bytes
+    data: bytes
+    lineage: Lineage
+    labels: tuple[bytes, ...] = ()
+
+
+_decode_thread: Final = msgspec.msgpack.Decoder(_Described).decode
 
 
 class Sealer:
@@ -83,10 +94,11 @@ class Sealer:
         return replace(record, text="", data=self._sealed(content, "message", record.message_id))
 
     def fields(self, fields: ThreadFields, lineage: Lineage) -> ThreadFields:
+        """Seal a description. Its text and labels move into the data, so only key holders find them."""
         content = b""
-        if fields.text or fields.data or lineage:
-            content = _encode((text_bytes(fields.text), fields.data, lineage))
-        return replace(fields, text="", data=self._sealed(content, "thread"))
+        if fields.text or fields.data or fields.labels or lineage:
+            content = _encode(_Described(text_bytes(fields.text), fields.data, lineage, fields.labels))
+        return replace(fields, text="", labels=(), data=self._sealed(content, "thread"))
 
     def _sealed(self, content: bytes, kind: str, *names: str | int | bytes) -> bytes:
         return self._cipher.seal(content, about(kind, self._thread_id, *names)) if content else b""
@@ -152,10 +164,13 @@ class Opener:
         """Open the thread, and set `lineage` from it."""
         if not self._stays(record.data, record.text):
             content = self._content(record.data, iter([about("thread", self._thread_id)]))
-            text, data, self.lineage = b"", content, ()
-            if not isinstance(content, UnreadableFrame):
-                text, data, self.lineage = _decode_thread(content)
-            record = replace(record, text=bytes_text(text), data=data)
+            self.lineage = ()
+            if isinstance(content, UnreadableFrame):
+                record = replace(record, text="", labels=(), data=content)
+            else:
+                opened = _decode_thread(content)
+                self.lineage = opened.lineage
+                record = replace(record, text=bytes_text(opened.text), labels=opened.labels, data=opened.data)
         return replace(record, head=self.checkpoint(record.head)) if record.head is not None else record
 
     def _stays(self, stored: bytes, *absorbed: str | int | None) -> bool:

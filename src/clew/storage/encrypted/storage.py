@@ -104,6 +104,7 @@ class EncryptedStorage(StorageWrapper):
             data=source.data,
             run_id=source.run_id,
             user_id=owner_of_new(commit, source.user_id),
+            labels=source.labels,
         )
         # By id, because the head may change before the storage reads it.
         return replace(commit, fork=replace(fork, checkpoint_id=checkpoint_id), thread=described), lineage
@@ -134,14 +135,17 @@ class EncryptedStorage(StorageWrapper):
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
         needle = query.search
-        if needle:
-            return await self._search(
-                query,
-                lambda offset, limit: self._messages(replace(query, search=None, offset=offset, limit=limit)),
-                name=lambda each: each.message_id,
-                matches=lambda each: needle in each.text,
-            )
-        return await self._messages(query)
+        if not needle:
+            return await self._messages(query)
+        step = -1 if query.newest else 1
+
+        async def page(offset: int, limit: int) -> list[MessageRecord]:
+            return (await self._messages(replace(query, search=None, offset=offset, limit=limit)))[::step]
+
+        found = await self._search(
+            query, page, name=lambda each: each.message_id, matches=lambda each: needle in each.text
+        )
+        return found[::step]
 
     async def _messages(self, query: MessageQuery) -> list[MessageRecord]:
         found = await self.inner.messages(query)
@@ -152,15 +156,18 @@ class EncryptedStorage(StorageWrapper):
         return await scanned(self, query)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
-        needle = query.search
-        if needle:
-            return await self._search(
-                query,
-                lambda offset, limit: self._threads(replace(query, search=None, offset=offset, limit=limit)),
-                name=lambda each: each.thread_id,
-                matches=lambda each: needle in each.text or needle in folded(each.thread_id),
-            )
-        return await self._threads(query)
+        needle, labels = query.search or "", set(query.labels)
+        if not needle and not labels:
+            return await self._threads(query)
+        everything = replace(query, search=None, labels=())
+        return await self._search(
+            query,
+            lambda offset, limit: self._threads(replace(everything, offset=offset, limit=limit)),
+            name=lambda each: each.thread_id,
+            matches=lambda each: (
+                labels.issubset(each.labels) and (needle in each.text or needle in folded(each.thread_id))
+            ),
+        )
 
     async def _threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         found = await self.inner.threads(query)

@@ -39,12 +39,11 @@ from clew.model.records import (
     JournalEntry,
     LeaseRecord,
     MessageRecord,
-    Range,
     ThreadRecord,
 )
-from clew.storage.branches import is_within, visible
 from clew.storage.content import content_of, content_queries
 from clew.storage.found import newest
+from clew.storage.memory.conversation import page_of
 from clew.storage.memory.facts import MemoryFacts, overlapping
 from clew.storage.memory.thread import Thread, info, size_of
 from clew.storage.memory.undo import Undo
@@ -266,15 +265,7 @@ class MemoryStorage:
         with self._lock:
             self._undo.undo()
             thread = self._visible(query.thread_id, query.user)
-            kept = thread.messages if thread else {}
-            if query.message_id is not None:
-                kept = {key: kept[key] for key in [query.message_id] if key in kept}
-            needle = query.search or ""
-            found = (each for each in kept.values() if needle in each[1].text)
-            if thread and query.branch is not None and query.message_id is None:
-                ranges = _branch(thread, query)
-                found = (each for each in found if is_within(ranges, each[0]))
-            page = islice(found, query.offset, _stop(query))
+            page = page_of(thread, query) if thread else []
             return [replace(message, sequence=sequence) for sequence, message in page]
 
     async def search(self, query: SearchQuery) -> list[FoundMessage]:
@@ -300,6 +291,13 @@ class MemoryStorage:
                 found = [thread] if thread else []
             needle = query.search or ""
             found = [thread for thread in found if needle in thread.text or needle in folded(thread.thread_id)]
+            if query.labels:
+                found = [thread for thread in found if set(query.labels) <= set(thread.labels)]
+            if query.before is not None:
+                at, name = query.before
+                mark = self._threads.get(name)
+                place = at, mark.ordinal if mark else self._created + 1
+                found = [thread for thread in found if (thread.updated_at, thread.ordinal) < place]
             found.sort(key=lambda thread: (thread.updated_at, thread.ordinal), reverse=True)
             return [thread.record() for thread in found[query.offset : _stop(query)]]
 
@@ -357,21 +355,18 @@ class MemoryStorage:
 def _one(record: CheckpointRecord | MessageRecord) -> Totals:
     if isinstance(record, CheckpointRecord):
         return Totals(checkpoints=1, bytes=size_of(record))
-    return Totals(messages=1, tool_calls=record.tool_calls, bytes=size_of(record))
+    return Totals(
+        messages=1,
+        tool_calls=record.tool_calls,
+        bytes=size_of(record),
+        input_tokens=record.input_tokens,
+        output_tokens=record.output_tokens,
+    )
 
 
 def _sum(totals: Iterable[Totals]) -> Totals:
-    counts = [(each.messages, each.tool_calls, each.checkpoints, each.bytes) for each in totals]
-    messages, tool_calls, checkpoints, size = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0, 0)
-    return Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
-
-
-def _branch(thread: Thread, query: MessageQuery) -> list[Range]:
-    """The sequence numbers of the branch that `query` asks for."""
-    if isinstance(query.branch, str):
-        number = thread.of_checkpoint(query.namespace, query.branch)
-        return [] if number is None else visible(thread.points, number)
-    return visible(thread.points)
+    counts = [dataclasses.astuple(each) for each in totals]
+    return Totals.counted(map(sum, zip(*counts, strict=True))) if counts else Totals()
 
 
 def _stop(query: MessageQuery | ThreadQuery) -> int | None:

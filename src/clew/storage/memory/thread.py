@@ -68,6 +68,7 @@ class Thread:
     run_id: str | None = None
     text: str = ""
     data: bytes = b""
+    labels: tuple[bytes, ...] = ()
     forked_from: tuple[str, str] | None = None
     points: tuple[Range, ...] = ()
     namespaces: dict[str, dict[str, CheckpointRecord]] = field(default_factory=dict)
@@ -124,6 +125,7 @@ class Thread:
             message_count=len(self.messages),
             size=self.size,
             head=info(head) if head else None,
+            labels=self.labels,
         )
 
     def outcome(self, commit: Commit, *, removed: int = 0, repeated: bool = False) -> Applied:
@@ -249,7 +251,7 @@ class Thread:
             undo.put(self.messages, message.message_id, (sequence, message))
         if described := commit.thread:
             self.owner, self.run_id = described.user_id, described.run_id
-            self.text, self.data = described.text, described.data
+            self.text, self.data, self.labels = described.text, described.data, described.labels
 
     def copy(self, source: Thread, origin: CheckpointRecord, checkpoint_id: str) -> None:
         """Start as a fork of `source` at `origin`, whose copy gets the id `checkpoint_id`."""
@@ -261,7 +263,7 @@ class Thread:
         self.attachments = {(origin.namespace, checkpoint_id): keyed}
         said = visible(source.points, origin.sequence)
         self.messages = {key: (1, each) for key, (at, each) in source.messages.items() if is_within(said, at)}
-        self.text, self.data, self.run_id = source.text, source.data, source.run_id
+        self.text, self.data, self.run_id, self.labels = source.text, source.data, source.run_id, source.labels
         self.forked_from = (source.thread_id, origin.checkpoint_id)
         self.rows = list(source.rows)
         self.next_value = source.next_value

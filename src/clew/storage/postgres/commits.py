@@ -25,7 +25,7 @@ from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
-FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 44, 66
+FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 46, 69
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
@@ -134,7 +134,7 @@ def fast_append_parameters(commits: Sequence[Commit], arrivals: Sequence[int], u
         if commit.messages
         for row in message_rows(commit.messages)
     ]
-    return parameters + _columns(attached, 5) + _columns(messages, 8) + _chain_columns(commits)
+    return parameters + _columns(attached, 5) + _columns(messages, 10) + _chain_columns(commits)
 
 
 def _chain_columns(commits: Sequence[Commit]) -> list[Any]:
@@ -235,6 +235,8 @@ def message_rows(messages: Sequence[MessageRecord]) -> list[tuple[Any, ...]]:
             micros(each.created_at),
             _message_size(each),
             each.data,
+            each.input_tokens,
+            each.output_tokens,
         )
         for each in kept.values()
     ]
@@ -296,12 +298,13 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     ordered = reversed(commit.attachments) if commit.keep_attachments else commit.attachments
     attachments = {(each.namespace, each.checkpoint_id, each.key): each.data for each in ordered}
     parameters += _columns([(*map(escaped, key), data) for key, data in attachments.items()], 4)
-    parameters += _columns(message_rows(commit.messages), 7)
+    parameters += _columns(message_rows(commit.messages), 9)
     if described := commit.thread:
         owner = users.stored(described.user_id)
         parameters += [True, escaped(described.text), described.data, escaped_or_none(described.run_id), owner]
+        parameters.append([label.hex() for label in described.labels])
     else:
-        parameters += [False, None, None, None, None]
+        parameters += [False, None, None, None, None, None]
     begin, after = commit.begin, commit.after
     parameters += [escaped(begin.incarnation), begin.epoch] if begin else [None, None]
     parameters += [True, escaped_or_none(after.commit_id)] if after else [False, None]

@@ -15,9 +15,7 @@ from clew.model.queries import (
     CheckpointQuery,
     JournalPage,
     JournalQuery,
-    MessageQuery,
     StorageStats,
-    ThreadQuery,
     Totals,
     ValuePage,
     ValueQuery,
@@ -33,17 +31,25 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, THREAD, damaged_thread, value_row
+from clew.storage.columns import (
+    ATTACHMENT,
+    CHECKPOINT,
+    ENTRY,
+    MESSAGE,
+    THREAD,
+    damaged_thread,
+    unpack_labels,
+    value_row,
+)
 from clew.storage.conversions import checked_ranges, day, moment
 from clew.storage.postgres.commits import COMMIT_PARAMETERS, FAST_APPENDS_PARAMETERS, FAST_SAVE_PARAMETERS
+from clew.storage.postgres.lists import Lists, Question
 from clew.storage.postgres.schema import Schema
-from clew.storage.postgres.texts import escaped, escaped_or_none, pattern, unescaped, unescaped_or_none
+from clew.storage.postgres.texts import escaped, escaped_or_none, unescaped, unescaped_or_none
 from clew.storage.postgres.users import UserColumn
 
 _FAR = (1 << 63) - 1
 Row = Any
-Question = tuple[str, list[Any]]
-"""A statement and its parameters."""
 _by_first = attrgetter("first")
 
 
@@ -68,19 +74,8 @@ class Statements:
         with_receipts = sql["journal"].replace("@receipts", sql["journal_receipts"])
         self._journal_and_receipts = with_receipts.replace("@which", "thread_id = $3 AND")
         self._trim = sql["trim"]
-        self._messages: dict[tuple[str, str | None], str] = {}
-        self._threads = {
-            kind: self._thread_statement("threads", kind)
-            for kind in ("threads_one", "threads_of_user", "threads_of_nobody", "threads_of_all")
-        }
-        self._threads_found = {
-            kind: self._thread_statement("threads_found", kind).replace("@sought", f"$3, {sought}")
-            for kind, sought in (
-                ("threads_of_user", "false, $4::text"),
-                ("threads_of_nobody", "false, NULL"),
-                ("threads_of_all", "true, NULL"),
-            )
-        }
+        lists = Lists(sql, users)
+        self.messages, self.threads = lists.messages, lists.threads
 
     def commit_series(self, count: int) -> str:
         """Return a statement that calls `commit` `count` times, each after the one before."""
@@ -90,13 +85,6 @@ class Statements:
             statement = " UNION ALL ".join(self._sql["commit"].replace("@arguments", each) for each in calls)
             self._series[count] = statement
         return statement
-
-    def _thread_statement(self, name: str, kind: str) -> str:
-        """Return the statement `name` for one kind of thread query."""
-        sql = self._sql
-        text = sql[name].replace("@thread ", sql["thread_columns"] + " ").replace("@head", sql["thread_head"])
-        text = text.replace("@which", sql[kind]).replace("@found", sql["thread_found"])
-        return text.replace("@order", sql["order_of_all" if kind == "threads_of_all" else "order_of_user"])
 
     def _who(self, thread_id: str, user: User) -> list[Any]:
         return [escaped(thread_id), user is ANY_USER, self._users.stored(user)]
@@ -158,45 +146,6 @@ class Statements:
         if query.checkpoint_id is None:
             return self._sql["attachments_of_all"], parameters
         return self._sql["attachments_of_one"], [*parameters, escaped(query.namespace), escaped(query.checkpoint_id)]
-
-    def messages(self, query: MessageQuery) -> Question:
-        parameters = [*self._who(query.thread_id, query.user), query.limit, query.offset]
-        wanted = pattern(query.search) if query.search else None
-        kind, branch = "messages_all", None
-        if query.message_id is not None:
-            kind = "messages_one"
-            parameters += [escaped(query.message_id), wanted]
-        elif wanted is not None:
-            kind = "messages_found"
-            parameters.append(wanted)
-        if kind != "messages_one" and query.branch is not None:
-            branch = "messages_of_head"
-            if isinstance(query.branch, str):
-                branch = "messages_of_checkpoint"
-                parameters += [escaped(query.namespace), escaped(query.branch)]
-        statement = self._messages.get((kind, branch))
-        if statement is None:
-            statement = self._messages[kind, branch] = self._message_statement(kind, branch, len(parameters))
-        return statement, parameters
-
-    def _message_statement(self, kind: str, branch: str | None, count: int) -> str:
-        """Return the statement for messages. The branch's parameters are the last of `count`."""
-        sql = self._sql
-        text = sql[kind] if kind == "messages_found" else sql["messages"].replace("@which", sql[kind])
-        within = "" if branch is None else " " + sql[branch]
-        return text.replace("@branch", within.replace("@namespace", f"${count - 1}").replace("@id", f"${count}"))
-
-    def threads(self, query: ThreadQuery) -> Question:
-        parameters = [query.limit, query.offset, escaped(query.search) if query.search else None]
-        user = self._users.stored(query.user)
-        if query.thread_id is not None:
-            return self._threads["threads_one"], [*parameters, escaped(query.thread_id), query.user is ANY_USER, user]
-        statements = self._threads_found if query.search else self._threads
-        if query.user is ANY_USER:
-            return statements["threads_of_all"], parameters
-        if user is None:
-            return statements["threads_of_nobody"], parameters
-        return statements["threads_of_user"], [*parameters, user]
 
     def stats(self, user: User) -> Question:
         return self._stats, [user is ANY_USER, self._users.stored(user)]
@@ -291,8 +240,8 @@ def attachment_records(rows: Iterable[Row]) -> list[AttachmentRecord]:
 
 def message_records(rows: Iterable[Row]) -> list[MessageRecord]:
     return [
-        MESSAGE.record((*_unescaped(message_id, text), tool_calls, *_unescaped(run_id), created_at, data, sequence))
-        for message_id, text, tool_calls, run_id, created_at, data, sequence in rows
+        MESSAGE.record((*_unescaped(message_id, text), tool_calls, *_unescaped(run_id), *rest))
+        for message_id, text, tool_calls, run_id, *rest in rows
     ]
 
 
@@ -314,6 +263,7 @@ def _thread(row: Mapping[str, Any], user_id: str | None) -> ThreadRecord:
             row["message_count"],
             row["size"],
             row["unusable"],
+            _labels(row["labels"]),
         )
     )
     if row["sequence"] is None:
@@ -335,23 +285,26 @@ def _thread(row: Mapping[str, Any], user_id: str | None) -> ThreadRecord:
     return replace(record, head=head)
 
 
+def _labels(joined: str) -> tuple[bytes, ...] | None:
+    try:
+        return unpack_labels(bytes.fromhex(joined))
+    except ValueError:
+        return None
+
+
 def storage_stats(rows: Iterable[Row]) -> StorageStats:
     by_thread: dict[str, Totals] = {}
     days: dict[int, list[int]] = {}
     stored = 0
-    for kind, thread_id, number, messages, tool_calls, checkpoints, size in rows:
+    for kind, thread_id, number, *counts in rows:
         if kind == 0:
-            totals = Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
-            by_thread[unescaped(thread_id)] = totals
+            by_thread[unescaped(thread_id)] = Totals.counted(counts)
         elif kind == 1:
-            sums = days.setdefault(number, [0, 0, 0, 0])
-            days[number] = [a + b for a, b in zip(sums, (messages, tool_calls, checkpoints, size), strict=True)]
+            sums = days.setdefault(number, [0] * len(counts))
+            days[number] = [a + b for a, b in zip(sums, counts, strict=True)]
         else:
-            stored = size
-    by_day = {
-        day(number): Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
-        for number, (messages, tool_calls, checkpoints, size) in sorted(days.items())
-    }
+            stored = counts[3]
+    by_day = {day(number): Totals.counted(counts) for number, counts in sorted(days.items())}
     return StorageStats(by_thread=by_thread, by_day=by_day, stored_bytes=stored)
 
 

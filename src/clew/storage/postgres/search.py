@@ -13,7 +13,8 @@ from clew.model.config import ANY_USER
 from clew.model.queries import SearchQuery
 from clew.model.records import FoundMessage
 from clew.storage.conversions import micros
-from clew.storage.postgres.queries import Question, message_records
+from clew.storage.postgres.lists import Question
+from clew.storage.postgres.queries import message_records
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.postgres.users import UserColumn
 from clew.storage.search_filter import DamagedFilterError

@@ -49,6 +49,7 @@ from clew.storage.postgres.commits import (
 )
 from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT, Connections
 from clew.storage.postgres.failures import COMMITS_FAULT, DAMAGED_NUMBERS
+from clew.storage.postgres.lists import Question
 from clew.storage.postgres.schema import TABLES, Schema
 from clew.storage.postgres.search import Search
 from clew.storage.postgres.search_index import index_messages
@@ -134,7 +135,7 @@ class PgStorage:
         await home.batcher.finish(CLOSE_TIMEOUT)
         await home.connections.close(pool_too=self._pool is None or self._release_resources)
 
-    async def _fetch(self, question: queries.Question) -> list[Any]:
+    async def _fetch(self, question: Question) -> list[Any]:
         return await (await self._homes.get()).connections.fetch(*question)
 
     async def setup(self) -> None:
@@ -230,7 +231,8 @@ class PgStorage:
         return queries.attachment_records(await self._fetch(self._statements.attachments(query)))
 
     async def messages(self, query: MessageQuery) -> list[MessageRecord]:
-        return queries.message_records(await self._fetch(self._statements.messages(query)))
+        found = queries.message_records(await self._fetch(self._statements.messages(query)))
+        return found[::-1] if query.newest else found
 
     async def search(self, query: SearchQuery) -> list[FoundMessage]:
         ((messages, threads),) = await self._fetch(self._search.own(query))

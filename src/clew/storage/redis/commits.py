@@ -14,7 +14,7 @@ from clew.errors import ClewError, CorruptRecordError, StorageError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, Removal
 from clew.model.records import Basis
-from clew.storage.columns import damaged_thread
+from clew.storage.columns import damaged_thread, pack_labels
 from clew.storage.conversions import bytes_text, micros, moment_or_none, text_bytes, union
 from clew.storage.redis.caller import Argument, Call, Caller
 from clew.storage.redis.header import Header, read_header
@@ -65,10 +65,10 @@ def read_source(answer: list[Any], commit: Commit, fork: ForkSource) -> Source:
     header = read_header(answer[0], fork.thread_id)
     if len(answer) == 1:
         return Source(header, None, [])
-    _, fields, record, rows, attached, messages = answer
+    _, fields, labels, record, rows, attached, messages = answer
     copy = copied_checkpoint(record, fork.as_checkpoint_id, own=commit.commit_id == fork.as_checkpoint_id)
     arguments: list[Argument] = [header.owner, header.next_value, fields or b"D\0\0\0\0\0\0\0"]
-    arguments += [pack_origin(fork.thread_id, copy.checkpoint_id), copy.created]
+    arguments += [pack_origin(fork.thread_id, copy.checkpoint_id), copy.created, labels]
     arguments += [len(rows), *rows, len(messages)]
     for stored in messages:
         message_id, tool_calls, size, tail = repacked_message(stored)
@@ -140,7 +140,8 @@ def _parts(commit: Commit, source: Source | None) -> tuple[bytes, list[Argument]
             given += pack_message(message)
     if (thread := commit.thread) is not None:
         parts += b"D"
-        given += (owner_field(thread.user_id), pack_fields(thread))
+        labels = b"G" + pack_labels(thread.labels) if thread.labels else b""
+        given += (owner_field(thread.user_id), pack_fields(thread), labels)
     if commit.receipts:
         parts += b"P"
         given += (len(commit.receipts), *map(text_bytes, commit.receipts))

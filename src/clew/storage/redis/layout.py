@@ -252,6 +252,10 @@ def _read_row(stored: bytes) -> ValueRow | None:
 # Messages
 
 
+_HAS_TOKENS = 1 << 31
+"""Set in the number of tool calls if tokens follow."""
+
+
 class PackedMessage(NamedTuple):
     """A message as arguments of the commit script."""
 
@@ -263,10 +267,14 @@ class PackedMessage(NamedTuple):
 
 def pack_message(message: MessageRecord) -> PackedMessage:
     text, message_id = text_bytes(message.text), text_bytes(message.message_id)
+    tokens = b""
+    if message.input_tokens or message.output_tokens:
+        tokens = message.input_tokens.to_bytes(6, "big") + message.output_tokens.to_bytes(6, "big")
     tail = b"".join(
         (
-            message.tool_calls.to_bytes(4, "big"),
+            (message.tool_calls | (_HAS_TOKENS if tokens else 0)).to_bytes(4, "big"),
             _time_number(message.created_at).to_bytes(8, "big"),
+            tokens,
             _sized(text, 4),
             _optional(message.run_id),
             _sized(message_id),
@@ -289,11 +297,13 @@ def read_message(stored: bytes) -> MessageRecord:
     reader = MemberReader(stored, 11)
     try:
         tool_calls, created_at = reader.number(4), bytes_micros(reader.take(8))
+        tokens = (reader.number(6), reader.number(6)) if tool_calls & _HAS_TOKENS else (0, 0)
         text, run_id, message_id = bytes_text(reader.sized(4)), reader.optional(), reader.text()
     except ValueError:
         return MESSAGE.unreadable()
     sequence = _int(stored[7:11], "big")
-    return MESSAGE.record((message_id, text, tool_calls, run_id, created_at, reader.rest(), sequence))
+    counts = (sequence, *tokens)
+    return MESSAGE.record((message_id, text, tool_calls & ~_HAS_TOKENS, run_id, created_at, reader.rest(), *counts))
 
 
 # Attachments

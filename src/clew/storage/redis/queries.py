@@ -20,7 +20,7 @@ from clew.model.queries import (
 )
 from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
 from clew.storage.columns import THREAD as COLUMNS
-from clew.storage.columns import damaged_thread
+from clew.storage.columns import damaged_thread, pack_labels, unpack_labels
 from clew.storage.content import content_of, content_queries
 from clew.storage.conversions import text_bytes, union
 from clew.storage.redis.caller import Argument, Caller
@@ -129,13 +129,19 @@ def _attachment_records(answer: Any) -> list[AttachmentRecord]:
 
 async def messages(caller: Caller, keys: Keys, query: MessageQuery) -> list[MessageRecord]:
     """Return the messages. Searching a very long thread takes several calls: not one snapshot."""
+    if query.newest and query.search:
+        # From the end, the scripts only count. So all that match are found first.
+        matching = await messages(caller, keys, replace(query, newest=False, offset=0, limit=None))
+        stop = None if query.limit is None else query.offset + query.limit
+        return matching[::-1][query.offset : stop][::-1]
     found: list[MessageRecord] = []
     after, skip, limit = b"0", query.offset, query.limit
     while True:
         asked = _message_arguments(query, after, skip, limit)
         answer: list[Any] = await ask(caller, MESSAGES, keys, query.thread_id, *asked)
         after, skipped, *records = answer
-        found += map(read_message, records)
+        page = list(map(read_message, records))
+        found = page + found if query.newest else found + page
         if not after:
             return found
         skip -= skipped
@@ -154,6 +160,9 @@ def _message_arguments(query: MessageQuery, after: bytes, skip: int, limit: int 
         SCANNED_AT_ONCE,
         _optional(query.branch) if query.branch is None or isinstance(query.branch, str) else b"^",
         text_bytes(query.namespace),
+        _optional(query.after),
+        _optional(query.before),
+        1 if query.newest else 0,
     ]
 
 
@@ -184,7 +193,8 @@ async def content(caller: Caller, keys: Keys, thread_id: str) -> Content | None:
 def thread_arguments(query: ThreadQuery, thread_id: str) -> list[Argument]:
     """Return the thread script's arguments. A match in the id makes the search needless."""
     needle = query.search or ""
-    return [user_field(query.user), b"" if needle in folded(thread_id) else text_bytes(needle)]
+    searched = b"" if needle in folded(thread_id) else text_bytes(needle)
+    return [user_field(query.user), searched, pack_labels(query.labels)]
 
 
 def thread_record(answer: list[bytes], thread_id: str) -> tuple[Header, ThreadRecord | None] | None:
@@ -194,7 +204,7 @@ def thread_record(answer: list[bytes], thread_id: str) -> tuple[Header, ThreadRe
     header = read_header(answer[0], thread_id)
     if len(answer) == 1:
         return header, None
-    _, fields, origin, head = answer
+    _, fields, origin, head, labels = answer
     text, run_id, data = read_fields(fields)
     made = read_checkpoint(head) if head else None
     unusable = header.unusable or ("sequence" if made is not None and made.sequence > header.sequence else None)
@@ -202,6 +212,7 @@ def thread_record(answer: list[bytes], thread_id: str) -> tuple[Header, ThreadRe
         *(thread_id, header.user_id, digits_micros(header.created), digits_micros(header.updated), run_id, text, data),
         *read_origin(origin),
         *(header.checkpoints, header.messages, header.size, unusable),
+        unpack_labels(labels),
     )
     record = COLUMNS.record(columns)
     return header, record if made is None else replace(record, head=made)

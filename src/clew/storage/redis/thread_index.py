@@ -28,6 +28,7 @@ from clew.model.message import folded
 from clew.model.queries import StorageStats, ThreadQuery, Totals
 from clew.model.records import ThreadRecord
 from clew.storage.columns import THREAD as COLUMNS
+from clew.storage.columns import pack_labels
 from clew.storage.conversions import day, micros, text_bytes, text_or_bytes
 from clew.storage.redis.caller import Argument, Caller
 from clew.storage.redis.header import Header, read_header
@@ -49,6 +50,8 @@ _READ_AT_ONCE = 1_000
 _COUNTED_AT_ONCE = 20_000
 """Members of a thread that one script call counts. The server is blocked while a script runs."""
 _SCANNED_AT_ONCE = 1_000
+_LAST = 1 << 64
+"""More than any thread's ordinal."""
 
 Entry = tuple[float, str, bytes, bytes]
 """Bound, thread, the index, and the bound as the index has it."""
@@ -150,12 +153,28 @@ async def list_threads(caller: Caller, keys: Keys, query: ThreadQuery) -> list[T
     else:
         found = await _walk(caller, keys, query)
     found.sort(key=lambda each: each.place, reverse=True)
+    if query.before is not None:
+        mark = await _mark(caller, keys, query.before)
+        found = [each for each in found if each.place < mark]
     stop = None if query.limit is None else query.offset + query.limit
     return [each.record for each in found[query.offset : stop]]
 
 
+async def _mark(caller: Caller, keys: Keys, before: tuple[datetime, str]) -> tuple[bytes, int]:
+    """Return a place in the order. A thread that is gone counts as the last one made."""
+    at, name = before
+    with suppress(CorruptRecordError):
+        read = thread_record(await caller.call(THREAD, keys.thread(name), b"*", b"", b""), name)
+        if read is not None:
+            return time_digits(at), read[0].ordinal
+    return time_digits(at), _LAST
+
+
 async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
-    """Return at least the threads of the requested page, in any order."""
+    """Return at least the threads of the requested page, in any order.
+
+    Bounds don't tell which threads come before a place (`query.before`), so all of those are read.
+    """
     needed = None if query.limit is None else query.offset + query.limit
     if needed == 0:
         return []
@@ -164,7 +183,14 @@ async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
     found: list[Found] = []
 
     def complete(bound: float | None) -> bool:
-        return bound is None or (needed is not None and len(found) >= needed and _surely_after(found, needed, bound))
+        if bound is None or needed is None:
+            return bound is None
+        wanted = found
+        if query.before is not None:
+            # Those of the same moment are left out: they may come before the place.
+            latest = time_digits(query.before[0])
+            wanted = [each for each in found if each.header.updated < latest]
+        return len(wanted) >= needed and _surely_after(wanted, needed, bound)
 
     while True:
         # Always from the top: an entry that moved up is found there, and the others have been seen.
@@ -210,8 +236,8 @@ async def listed_threads(caller: Caller, keys: Keys, user: User, depth: int | No
 
 async def _see(caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry]) -> list[Found]:
     """Return the requested threads of `batch`, and remove entries of missing ones."""
-    if query.search:
-        batch = await _searched(caller, keys, query.search, batch)
+    if query.search or query.labels:
+        batch = await _searched(caller, keys, query, batch)
     names = [name for _, name, _, _ in batch]
     answers = await caller.call_threads([(THREAD, keys.thread(name), thread_arguments(query, name)) for name in names])
     found: list[Found] = []
@@ -234,11 +260,18 @@ async def _see(caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry
     return found
 
 
-async def _searched(caller: Caller, keys: Keys, needle: str, batch: list[Entry]) -> list[Entry]:
-    """Return those of `batch` with the text in id or description; hundreds per script call."""
-    others = [keys.thread(name) for _, name, _, _ in batch if needle not in folded(name)]
-    matches = iter(await caller.call_for_each(SEARCH_THREADS, others, text_bytes(needle)))
-    return [entry for entry in batch if needle in folded(entry[1]) or next(matches)]
+async def _searched(caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry]) -> list[Entry]:
+    """Return those of `batch` with the text in id or description, and with the labels; hundreds per
+    script call."""
+    needle, labels = query.search or "", pack_labels(query.labels)
+    by_name = [entry for entry in batch if needle in folded(entry[1])]
+    others = [entry for entry in batch if needle not in folded(entry[1])]
+    found: list[Entry] = [] if labels else by_name
+    for entries, text in ((by_name if labels else [], b""), (others, text_bytes(needle))):
+        threads = [keys.thread(name) for _, name, _, _ in entries]
+        matches = await caller.call_for_each(SEARCH_THREADS, threads, text, labels) if threads else []
+        found += [entry for entry, match in zip(entries, matches, strict=True) if match]
+    return found
 
 
 async def _unlist(caller: Caller, gone: dict[bytes, list[Argument]]) -> None:
@@ -259,7 +292,7 @@ async def totals(caller: Caller, keys: Keys, user: User) -> StorageStats:
     by_thread: dict[str, Totals] = {}
     days: dict[int, list[int]] = {}
     for record in await list_threads(caller, keys, ThreadQuery(user=user, limit=None)):
-        after = b"" if record.damage else b"0"
+        after, tokens = b"" if record.damage else b"0", [0, 0]
         while after:
             try:
                 answer = await caller.call(TOTALS, keys.thread(record.thread_id), after, _COUNTED_AT_ONCE)
@@ -269,20 +302,15 @@ async def totals(caller: Caller, keys: Keys, user: User) -> StorageStats:
                 fields = read_header(header, record.thread_id)
             except CorruptRecordError:
                 break  # A record after those that were counted is damaged; `verify` names it.
-            by_thread[record.thread_id] = Totals(
-                messages=fields.messages,
-                tool_calls=fields.tool_calls,
-                checkpoints=fields.checkpoints,
-                bytes=fields.size,
-            )
-            for at in range(0, len(counts), 5):
-                number, *some = map(int, counts[at : at + 5])
-                total = days.setdefault(day_number(number), [0, 0, 0, 0])
+            for at in range(0, len(counts), 7):
+                number, *some = map(int, counts[at : at + 7])
+                total = days.setdefault(day_number(number), [0] * 6)
                 total[:] = [one + other for one, other in zip(total, some, strict=True)]
-    by_day = {
-        day(number): Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
-        for number, (messages, tool_calls, checkpoints, size) in sorted(days.items())
-    }
+                tokens = [one + other for one, other in zip(tokens, some[4:], strict=True)]
+            by_thread[record.thread_id] = Totals.counted(
+                (fields.messages, fields.tool_calls, fields.checkpoints, fields.size, *tokens)
+            )
+    by_day = {day(number): Totals.counted(counts) for number, counts in sorted(days.items())}
     stored = 0
     for node in caller.router.masters():
         info = await caller.command_on(node, "INFO", "memory")
@@ -309,7 +337,7 @@ async def rebuild(caller: Caller, keys: Keys) -> None:
 
 
 async def _list(caller: Caller, keys: Keys, names: list[str]) -> None:
-    answers = await caller.call_threads([(THREAD, keys.thread(name), (b"*", b"")) for name in names])
+    answers = await caller.call_threads([(THREAD, keys.thread(name), (b"*", b"", b"")) for name in names])
     calls = []
     for name, answer in zip(names, answers, strict=True):
         # The entries of a damaged thread are left unchanged.

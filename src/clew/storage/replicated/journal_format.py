@@ -20,8 +20,8 @@ from clew.model.commit import Commit
 from clew.model.records import JournalEntry
 from clew.storage.conversions import UNDECODABLE, bytes_text, text_bytes
 
-VERSION: Final = b"\x03"
-_READABLE: Final = (VERSION, b"\x02")
+VERSION: Final = b"\x04"
+_READABLE: Final = (VERSION, b"\x03", b"\x02")
 COPY: Final = b""
 """The data of an entry that stands for the whole thread: shipping it copies the thread."""
 _HEADER: Final = 5

@@ -79,7 +79,8 @@ def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit,
     ranges: list[Range] | None = None
     for message in commit.messages:
         text = text_bytes(message.text)
-        fields = (message.tool_calls, message.run_id, micros(message.created_at), text, message.data)
+        counts = (message.tool_calls, message.input_tokens, message.output_tokens)
+        fields = (*counts, message.run_id, micros(message.created_at), text, message.data)
         thread.size += len(text) + len(message.data)
         key = thread.thread_no, message.message_id
         found = connection.execute(_SQL["message"], key).fetchone()
@@ -117,6 +118,9 @@ def describe(connection: sqlite3.Connection, thread: Thread, fields: ThreadField
     thread.owner = fields.user_id
     described = (text_bytes(fields.text), fields.data, fields.run_id, thread.thread_no)
     connection.execute(_SQL["describe_thread"], described)
+    connection.execute(_SQL["drop_labels"], (thread.thread_no,))
+    for label in fields.labels:
+        connection.execute(_SQL["add_label"], (thread.thread_no, label.hex()))
 
 
 def add_journal_entry(connection: sqlite3.Connection, commit: Commit, after: str | None, thread: Thread | None) -> None:
@@ -171,6 +175,7 @@ def copy_origin(
     said = json.dumps(visible(read_points(source.thread_id, source.points), origin_sequence))
     connection.execute(_SQL["fork_messages"], (number, thread.sequence, source.thread_no, said))
     connection.execute(_SQL["describe_fork"], (source.thread_no, source.thread_id, origin_id, number))
+    connection.execute(_SQL["fork_labels"], (number, source.thread_no))
     count, size = connection.execute(_SQL["messages_size"], (number,)).fetchone()
     thread.message_count, thread.next_message = count, source.next_message
     thread.checkpoint_count = 1

@@ -80,24 +80,25 @@ class MessageIndex:
 
 
 def found_messages(
-    connection: sqlite3.Connection, thread_no: int, indexed: int, needle: str
+    connection: sqlite3.Connection, first: int, last: int, index_end: int, needle: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of messages with `needle`, in order. Positions under `indexed` are indexed."""
-    first, wanted = thread_no << 32, text_bytes(needle)
+    """Yield the rows with `needle` of the messages `first` to `last`, in order. Numbers under
+    `index_end` are indexed."""
+    wanted = text_bytes(needle)
     tail = first
-    match = candidates(needle) if indexed else None
+    match = candidates(needle) if index_end > first else None
     if match is not None:
         try:
             for *row, message_no in connection.execute(
-                _READS["indexed_messages"], (match, first, first + indexed - 1, wanted)
+                _READS["indexed_messages"], (match, first, min(index_end - 1, last), wanted)
             ):
                 tail = message_no + 1
                 yield tuple(row)
-            tail = first + indexed
+            tail = index_end
         except sqlite3.DatabaseError as error:
             if not is_index_unusable(error):
                 raise
-    yield from connection.execute(_READS["scanned_messages"], (tail, first | 0xFFFFFFFF, wanted))
+    yield from connection.execute(_READS["scanned_messages"], (tail, last, wanted))
 
 
 def candidates(needle: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -37,9 +37,19 @@ from clew.model.records import (
     ValueRow,
 )
 from clew.storage.branches import is_within, visible
-from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, LARGEST, MESSAGE, THREAD, damaged_thread, value_row
+from clew.storage.columns import (
+    ATTACHMENT,
+    CHECKPOINT,
+    ENTRY,
+    LARGEST,
+    MESSAGE,
+    THREAD,
+    damaged_thread,
+    unpack_labels,
+    value_row,
+)
 from clew.storage.content import content_of, content_queries
-from clew.storage.conversions import bytes_text, day, text_bytes, union, unpack_ranges
+from clew.storage.conversions import bytes_text, day, micros, text_bytes, union, unpack_ranges
 from clew.storage.protocol import Own
 from clew.storage.sqlite.branches import read_points
 from clew.storage.sqlite.message_index import found_messages
@@ -61,6 +71,7 @@ _HEAD = (
     " (SELECT checkpoint_no FROM checkpoints INDEXED BY checkpoints_other"
     " WHERE checkpoints.thread_no = threads.thread_no AND namespace <> '' ORDER BY sequence DESC LIMIT 1))"
 )
+_LABELS = "(SELECT group_concat(label, '') FROM thread_labels WHERE thread_labels.thread_no = threads.thread_no)"
 _THREAD = (
     "thread_id, user_id, threads.created_at, updated_at, threads.run_id, threads.text, threads.data, forked_thread,"
     " forked_checkpoint, checkpoint_count, message_count, threads.size, CASE"
@@ -68,14 +79,20 @@ _THREAD = (
     f" WHEN threads.sequence NOT BETWEEN coalesce(head.sequence, 0) AND {LARGEST} THEN 'sequence'"
     f" WHEN next_message NOT BETWEEN message_count AND {LARGEST} THEN 'next_message'"
     " WHEN indexed_messages NOT BETWEEN 0 AND next_message THEN 'indexed_messages' END,"
+    f" {_LABELS},"
     " head.sequence, head.checkpoint_id, head.namespace, head.parent_id, head.created_at, head.node_name, head.step,"
     " head.run_id, head.size, head.metadata, x'', x''"
+)
+_EARLIER = "updated_at <= :before_at AND (updated_at < :before_at OR threads.thread_no < :before_no)"
+_LABELLED = (
+    "(:labels IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:labels) AS wanted LEFT JOIN thread_labels AS had"
+    " ON had.thread_no = threads.thread_no AND had.label = wanted.value WHERE had.label IS NULL))"
 )
 for _name in ("main_checkpoints", "other_checkpoints", "all_checkpoints", "one_checkpoint"):
     SQL[f"{_name}_info"] = SQL[_name].format(columns=_INFO)
     SQL[f"{_name}_whole"] = SQL.pop(_name).format(columns=_WHOLE)
-for _name in ("one_thread", "threads_of_user", "threads_of_all", "numbered_threads"):
-    SQL[_name] = SQL[_name].format(columns=_THREAD, head=_HEAD)
+for _name in ("one_thread", "threads_of_user", "threads_of_all", "numbered_threads", "matching"):
+    SQL[_name] = SQL[_name].format(columns=_THREAD, head=_HEAD, earlier=_EARLIER, labelled=_LABELLED)
 
 
 class _Thread(NamedTuple):
@@ -220,26 +237,46 @@ def messages(connection: sqlite3.Connection, query: MessageQuery) -> list[Messag
     thread = _thread(connection, query.thread_id, query.user)
     if thread is None:
         return []
+    bounds = _message_bounds(connection, thread, query)
+    if bounds is None:
+        return []
     ranges = None if query.message_id is not None else _branch(connection, thread, query)
+    rows: Iterable[tuple[Any, ...]]
     if query.message_id is not None:
-        rows: Iterable[tuple[Any, ...]] = connection.execute(SQL["one_message"], (thread.thread_no, query.message_id))
-        rows = (row for row in rows if query.search is None or query.search in bytes_text(row[1]))
-        rows = _page(rows, query)
+        found = connection.execute(SQL["one_message"], (thread.thread_no, query.message_id, *bounds))
+        rows = _page((row for row in found if query.search is None or query.search in bytes_text(row[1])), query)
     elif query.search:
-        found = found_messages(connection, thread.thread_no, thread.indexed_messages, query.search)
-        # The last column is the sequence number. A damaged one is on no branch.
+        index_end = (thread.thread_no << 32) + thread.indexed_messages
+        matching = found_messages(connection, *bounds, index_end, query.search)
+        # The seventh column is the sequence number. A damaged one is on no branch.
         rows = _page(
-            found if ranges is None else (row for row in found if type(row[-1]) is int and is_within(ranges, row[-1])),
+            matching
+            if ranges is None
+            else (row for row in matching if type(row[6]) is int and is_within(ranges, row[6])),
             query,
         )
     else:
-        first = thread.thread_no << 32
-        bounds = (first, first | 0xFFFFFFFF, _limit(query.limit), query.offset)
-        if ranges is None:
-            rows = connection.execute(SQL["messages"], bounds)
-        else:
-            rows = connection.execute(SQL["branch_messages"], (*bounds, json.dumps(ranges)))
+        kind = "newest_messages" if query.newest else "messages"
+        page: tuple[Any, ...] = (*bounds, _limit(query.limit), query.offset)
+        if ranges is not None:
+            kind, page = f"{kind}_of_branch", (*page, json.dumps(ranges))
+        rows = connection.execute(SQL[kind], page).fetchall()
+        if query.newest:
+            rows = rows[::-1]
     return [MESSAGE.record((name, _search_text(text), *rest)) for name, text, *rest in rows]
+
+
+def _message_bounds(connection: sqlite3.Connection, thread: _Thread, query: MessageQuery) -> tuple[int, int] | None:
+    """The first and the last number of the messages asked for; `None` if a cursor is unknown."""
+    first = thread.thread_no << 32
+    last = first | 0xFFFFFFFF
+    for name, step in ((query.after, 1), (query.before, -1)):
+        if name is not None:
+            found = connection.execute(SQL["message_no"], (thread.thread_no, name)).fetchone()
+            if found is None:
+                return None
+            first, last = (found[0] + 1, last) if step > 0 else (first, found[0] - 1)
+    return first, last
 
 
 def _branch(connection: sqlite3.Connection, thread: _Thread, query: MessageQuery) -> list[Range] | None:
@@ -259,8 +296,9 @@ def _search_text(stored: Any) -> Any:
     return bytes_text(stored) if type(stored) is bytes else None
 
 
-def _page(rows: Iterable[tuple[Any, ...]], query: MessageQuery) -> Iterator[tuple[Any, ...]]:
-    return islice(rows, query.offset, None if query.limit is None else query.offset + query.limit)
+def _page(rows: Iterable[tuple[Any, ...]], query: MessageQuery) -> Iterable[tuple[Any, ...]]:
+    stop = None if query.limit is None else query.offset + query.limit
+    return [*rows][::-1][query.offset : stop][::-1] if query.newest else islice(rows, query.offset, stop)
 
 
 def threads(connection: sqlite3.Connection, query: ThreadQuery) -> list[ThreadRecord]:
@@ -273,19 +311,32 @@ def threads(connection: sqlite3.Connection, query: ThreadQuery) -> list[ThreadRe
         "limit": _limit(query.limit),
         "offset": query.offset,
         "floor": ~_FAR,
+        "labels": json.dumps([label.hex() for label in query.labels]) if query.labels else None,
+        "before_at": _FAR,
+        "before_no": _FAR,
     }
+    if query.before is not None:
+        found = connection.execute(SQL["thread_no"], (query.before[1],)).fetchone()
+        asked |= {"before_at": micros(query.before[0]), "before_no": found[0] if found else _FAR}
     if query.thread_id is not None:
         rows = connection.execute(SQL["one_thread"], asked).fetchall()
-    elif query.search:
-        rows = found_threads(connection, SQL, kind, asked)
+    elif query.search or query.labels:
+        rows = found_threads(connection, SQL, kind, asked, query.labels)
     else:
         rows = connection.execute(SQL[kind], asked).fetchall()
     return [_thread_record(row) for row in rows]
 
 
 def _thread_record(row: tuple[Any, ...]) -> ThreadRecord:
-    record = THREAD.record((*row[:5], _search_text(row[5]), *row[6:13]))
-    return record if row[13] is None else replace(record, head=_checkpoint(row[13:]))
+    record = THREAD.record((*row[:5], _search_text(row[5]), *row[6:13], _labels(row[13])))
+    return record if row[14] is None else replace(record, head=_checkpoint(row[14:]))
+
+
+def _labels(joined: Any) -> tuple[bytes, ...] | None:
+    try:
+        return unpack_labels(bytes.fromhex(joined or ""))
+    except (TypeError, ValueError):
+        return None
 
 
 def content(connection: sqlite3.Connection, thread_id: str) -> Content | None:
@@ -324,21 +375,21 @@ def stats(connection: sqlite3.Connection, user: User) -> StorageStats:
         for thread_id, *counts in connection.execute(SQL["totals_by_thread"], asked)
     }
     days: dict[int, list[int]] = {}
-    for number, count, tool_calls, size in connection.execute(SQL["messages_by_day"], asked):
-        days[number] = [count, tool_calls, 0, size or 0]
+    for number, count, tool_calls, size, *tokens in connection.execute(SQL["messages_by_day"], asked):
+        days[number] = [count, tool_calls, 0, size or 0, *tokens]
     for number, count, size in connection.execute(SQL["checkpoints_by_day"], asked):
-        total = days.setdefault(number, [0, 0, 0, 0])
+        total = days.setdefault(number, [0] * 6)
         total[2] += count
         total[3] += size or 0
-    by_day = {
-        day(number): Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
-        for number, (messages, tool_calls, checkpoints, size) in sorted(days.items(), key=lambda each: each[0] or 0)
-    }
+    ordered = sorted(days.items(), key=lambda each: each[0] or 0)
+    by_day = {day(number): Totals.counted(counts) for number, counts in ordered}
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (page_size,) = connection.execute("PRAGMA page_size").fetchone()
     return StorageStats(by_thread=by_thread, by_day=by_day, stored_bytes=pages * page_size)
 
 
 def _totals(*counts: Any) -> Totals:
-    messages, checkpoints, size, tool_calls = (count if type(count) is int else 0 for count in counts)
-    return Totals(messages=messages, tool_calls=tool_calls, checkpoints=checkpoints, bytes=size)
+    *numbers, sums = counts
+    messages, checkpoints, size = (count if type(count) is int else 0 for count in numbers)
+    tool_calls, *tokens = json.loads(sums)
+    return Totals.counted((messages, tool_calls, checkpoints, size, *tokens))

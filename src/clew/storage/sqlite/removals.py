@@ -115,6 +115,7 @@ def remove_thread(connection: sqlite3.Connection, thread: Thread, index: Message
     index.remove_all(thread)
     connection.execute(_SQL["drop_messages"], number)
     connection.execute(_SQL["drop_receipts"], number)
+    connection.execute(_SQL["drop_labels"], number)
     connection.execute(_SQL["drop_thread"], number)
     connection.execute(_SQL["drop_lease"], (thread.thread_id, lease_space(thread, ANY_USER)))
     return thread.checkpoint_count + thread.message_count

@@ -53,6 +53,14 @@ CREATE TABLE indexed_threads (
     text BLOB NOT NULL
 ) STRICT;
 
+-- Digests of a thread's tags and metadata, in hexadecimal, to filter by.
+CREATE TABLE thread_labels (
+    thread_no INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    PRIMARY KEY (thread_no, label)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX thread_labels_by_label ON thread_labels (label);
+
 -- A log holds the values numbered from `parent_end` on; lower numbers are in its parent. `thread_no` is
 -- NULL once the thread is deleted and only forks need the log.
 CREATE TABLE logs (
@@ -117,6 +125,8 @@ CREATE TABLE messages (
     sequence INTEGER NOT NULL,
     message_id TEXT NOT NULL,
     tool_calls INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
     run_id TEXT,
     created_at INTEGER NOT NULL,
     text BLOB NOT NULL,

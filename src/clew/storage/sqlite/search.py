@@ -39,7 +39,7 @@ LATEST: Final = micros(datetime.max.replace(tzinfo=UTC))
 """The times that a message can have. Others are damage."""
 _COLUMNS: Final = (
     "thread_id, user_id, message_id, messages.text, tool_calls, messages.run_id, messages.created_at, messages.data,"
-    " messages.sequence"
+    " messages.sequence, input_tokens, output_tokens"
 )
 _FOUND: Final = (
     "instr(messages.text, :search) > 0 AND (messages.created_at, thread_id, message_id) < (:at, :thread, :message)"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.storage.sqlite.fts5 import has_fts5, is_index_unusable
@@ -113,20 +113,28 @@ def has_thread_index(connection: sqlite3.Connection) -> bool:
 
 
 def found_threads(
-    connection: sqlite3.Connection, statements: Mapping[str, str], kind: str, asked: Mapping[str, Any]
+    connection: sqlite3.Connection,
+    statements: Mapping[str, str],
+    kind: str,
+    asked: Mapping[str, Any],
+    labels: Sequence[bytes] = (),
 ) -> list[Row]:
-    """The rows of the page `asked` describes. `statements[kind]` scans by time."""
-    reach = REACH if has_thread_index(connection) else None
+    """The rows of the page `asked` describes: threads with the needle and all `labels`.
+    `statements[kind]` scans by time."""
+    by_text = bool(asked["search"]) and has_thread_index(connection)
+    reach = REACH if by_text or labels else None
     while reach is not None:
-        try:
-            numbers = _candidates(connection, asked["search"], reach)
-        except sqlite3.DatabaseError as error:
-            if not is_index_unusable(error):
-                raise
-            break
+        numbers = _labelled(connection, labels, reach)
+        if numbers is None and by_text:
+            try:
+                numbers = _candidates(connection, asked["search"], reach)
+            except sqlite3.DatabaseError as error:
+                if not is_index_unusable(error):
+                    raise
+                by_text = False
         if numbers is not None:
             return _among(connection, statements, numbers, asked)
-        floor = connection.execute(_READS[f"floor_{kind}"], {"user": asked["user"], "reach": reach}).fetchone()
+        floor = connection.execute(_READS[f"floor_{kind}"], {**asked, "reach": reach}).fetchone()
         if floor is None:
             break
         rows = connection.execute(statements[kind], {**asked, "floor": floor[0]}).fetchall()
@@ -134,6 +142,17 @@ def found_threads(
             return rows
         reach *= _REACH_FACTOR
     return connection.execute(statements[kind], asked).fetchall()
+
+
+def _labelled(connection: sqlite3.Connection, labels: Sequence[bytes], reach: int) -> set[int] | None:
+    """At least all threads with all `labels`; `None` if each of the labels has more than `reach`."""
+    found: set[int] | None = None
+    for label in labels:
+        rows = connection.execute(_READS["labelled"], {"label": label.hex(), "limit": reach + 1}).fetchall()
+        if len(rows) <= reach:
+            having = {number for (number,) in rows}
+            found = having if found is None else found & having
+    return found
 
 
 def _candidates(connection: sqlite3.Connection, needle: bytes, reach: int) -> set[int] | None:
@@ -167,7 +186,7 @@ def _among(
 ) -> list[Row]:
     """The page of those threads in `numbers` that match."""
     candidates = json.dumps(list(numbers))
-    matching = connection.execute(_READS["matching"], {**asked, "numbers": candidates}).fetchall()
+    matching = connection.execute(statements["matching"], {**asked, "numbers": candidates}).fetchall()
     matching.sort(reverse=True)
     start, limit = asked["offset"], asked["limit"]
     page = [number for _, number in matching[start : None if limit < 0 else start + limit]]

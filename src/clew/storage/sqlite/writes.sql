@@ -32,6 +32,15 @@ UPDATE threads SET (text, data, run_id) = (SELECT text, data, run_id FROM thread
                    forked_thread = ?, forked_checkpoint = ?
 WHERE thread_no = ?
 
+-- name: add_label
+INSERT INTO thread_labels (thread_no, label) VALUES (?, ?)
+
+-- name: fork_labels
+INSERT INTO thread_labels (thread_no, label) SELECT ?, label FROM thread_labels WHERE thread_no = ?
+
+-- name: drop_labels
+DELETE FROM thread_labels WHERE thread_no = ?
+
 -- name: drop_thread
 DELETE FROM threads WHERE thread_no = ?
 
@@ -167,15 +176,19 @@ DELETE FROM attachments WHERE thread_no = ?
 SELECT message_no, text, length(data) FROM messages WHERE thread_no = ? AND message_id = ?
 
 -- name: add_message
-INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, run_id, created_at, text, data)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, input_tokens, output_tokens, run_id,
+                      created_at, text, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: replace_message
-UPDATE messages SET tool_calls = ?, run_id = ?, created_at = ?, text = ?, data = ? WHERE message_no = ?
+UPDATE messages SET tool_calls = ?, input_tokens = ?, output_tokens = ?, run_id = ?, created_at = ?, text = ?, data = ?
+WHERE message_no = ?
 
 -- name: fork_messages
-INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, run_id, created_at, text, data)
-SELECT ?1 << 32 | (message_no & 0xFFFFFFFF), ?1, ?2, message_id, tool_calls, run_id, created_at, text, data
+INSERT INTO messages (message_no, thread_no, sequence, message_id, tool_calls, input_tokens, output_tokens, run_id,
+                      created_at, text, data)
+SELECT ?1 << 32 | (message_no & 0xFFFFFFFF), ?1, ?2, message_id, tool_calls, input_tokens, output_tokens, run_id,
+       created_at, text, data
 FROM messages WHERE message_no BETWEEN ?3 << 32 AND ?3 << 32 | 0xFFFFFFFF AND EXISTS (
     SELECT 1 FROM json_each(?4) AS part WHERE sequence BETWEEN json_extract(part.value, '$[0]') AND json_extract(part.value, '$[1]'))
 ORDER BY message_no

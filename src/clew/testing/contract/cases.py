@@ -174,6 +174,15 @@ CASES: dict[str, dict[str, Case]] = {
                 refused, remove=Removal(checkpoints=(("", "c0"),), as_of=scene.sequence)
             ),
         ),
+        "of the whole thread": Case(
+            refused=lambda scene: scene.other(
+                remove=Removal(thread=True, as_of=scene.sequence - 1), messages=[message("anew")]
+            ),
+            allowed=lambda scene: scene.other(
+                remove=Removal(thread=True, as_of=scene.sequence), messages=[message("anew")]
+            ),
+            clear=lambda scene, refused: replace(refused, remove=Removal(thread=True, as_of=scene.sequence)),
+        ),
     },
     "first": {
         "above": Case(

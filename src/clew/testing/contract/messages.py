@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
+from clew.model.commit import Removal
+from clew.model.records import MOST_TOKENS
 from clew.testing.build import attachment, checkpoint, commit, later, message, messages
 from clew.testing.contract.base import ContractPart
 from clew.testing.driver import DrivenStorage
@@ -64,6 +67,58 @@ class MessageContract(ContractPart):
         store.apply(commit(messages=messages(*map(str, range(107)))))
         pages = [store.message_ids(offset=offset, limit=10) for offset in range(0, 120, 10)]
         assert [each for page in pages for each in page] == [f"m{number}" for number in range(107)]
+
+    def test_the_newest_messages_come_in_order(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=messages(*("a text" for _ in range(5)))))
+        everything = [f"m{number}" for number in range(5)]
+        for offset, limit, search in product((0, 2, 4, 5, 99), (None, 0, 2, 99), (None, "text")):
+            expected = everything[::-1][offset:][:limit][::-1]
+            assert store.message_ids(offset=offset, limit=limit, search=search, newest=True) == expected
+
+    def test_messages_are_read_before_and_after_another(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=messages(*("a text" for _ in range(6)))))
+        store.apply(commit(remove=Removal(messages=("m3",)), messages=[message("m1", "a new text")]))
+        everything = ["m0", "m1", "m2", "m4", "m5"]
+        bounds = (None, "m0", "m2", "m5")
+        for after, before, limit, search, newest in product(bounds, bounds, (None, 2), (None, "text"), (False, True)):
+            start = everything.index(after) + 1 if after else 0
+            stop = everything.index(before) if before else None
+            page = everything[start:stop]
+            expected = page if limit is None else page[-limit:] if newest else page[:limit]
+            asked: dict[str, Any] = {
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "search": search,
+                "newest": newest,
+            }
+            assert store.message_ids(**asked) == expected
+
+    def test_a_cursor_stays_at_its_message_while_others_are_added_and_removed(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=messages(*map(str, range(6)))))
+        assert store.message_ids(limit=2, newest=True) == ["m4", "m5"]
+        store.apply(commit(remove=Removal(messages=("m0", "m3")), messages=[message("m9")]))
+        assert store.message_ids(before="m4", limit=2, newest=True) == ["m1", "m2"]
+        assert store.message_ids(after="m5") == ["m9"]
+
+    def test_an_unknown_cursor_finds_no_messages(self, store: DrivenStorage) -> None:
+        store.apply_all(commit(messages=messages("a", "b")), commit("u", messages=[message("elsewhere")]))
+        for name in ("nothing", "elsewhere"):
+            assert store.message_ids(after=name) == store.message_ids(before=name) == []
+            assert store.message_ids(before=name, newest=True) == store.message_ids(after=name, search="a") == []
+
+    def test_one_message_is_found_within_the_cursors_only(self, store: DrivenStorage) -> None:
+        store.apply(commit(messages=messages("a", "b", "c")))
+        assert store.message_ids(message_id="m1", after="m0", before="m2") == ["m1"]
+        assert store.message_ids(message_id="m1", after="m1") == store.message_ids(message_id="m1", before="m1") == []
+
+    def test_a_message_keeps_its_tokens(self, store: DrivenStorage) -> None:
+        written = [message("m1", tokens=(7, 0)), message("m2", tokens=(0, MOST_TOKENS)), message("m3", tokens=(300, 5))]
+        store.apply(commit(messages=written))
+        assert store.messages() == written
+        assert store.messages(search="hello") == written
+        store.apply(commit(messages=[message("m1"), message("m2", tokens=(1, 2))]))
+        assert store.messages() == [message("m1"), message("m2", tokens=(1, 2)), written[2]]
 
     def test_messages_of_two_threads_are_separate(self, store: DrivenStorage) -> None:
         store.apply_all(commit("t", messages=messages("in t")), commit("u", messages=messages("in u")))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from clew.model.commit import Applied, Removal
+from clew.storage.protocol import StaleBasisError
 from clew.testing.build import attachment, checkpoint, commit, deletion, later, message, messages, row
 from clew.testing.contract.base import ContractPart, chain, full_commit
 from clew.testing.driver import DrivenStorage
@@ -23,6 +26,22 @@ class RemovalContract(ContractPart):
         assert store.checkpoint_ids() == ["c3"]
         assert [found.checkpoint_id for found in store.attachments()] == ["c3"]
         assert store.checkpoint("c3").parent_id == "c2"
+
+    def test_a_thread_is_deleted_as_of_a_moment_unless_it_was_written_since(self, store: DrivenStorage) -> None:
+        store.apply(full_commit())
+        seen = store.values().sequence
+        store.apply(commit(messages=[message("late")]))
+        before = store.everything()
+        store.refused(commit(remove=Removal(thread=True, as_of=seen)), StaleBasisError)
+        assert store.everything() == before
+        made = commit(remove=Removal(thread=True, as_of=store.values().sequence))
+        assert self.removed(store.apply(made), 3)
+        assert store.threads() == []
+        # Its answer may have been lost: it is repeated, and there is nothing to do.
+        store.apply(made)
+        store.apply(full_commit())
+        store.refused(replace(made, remove=Removal(thread=True, as_of=99)), StaleBasisError)
+        assert store.thread_ids() == ["t"]
 
     def test_removing_checkpoints_leaves_values_messages_and_fields(self, store: DrivenStorage) -> None:
         store.apply(full_commit())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import product
 from typing import Any
@@ -12,7 +13,20 @@ from msgspec.structs import replace
 from clew.model.commit import Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import StorageStats, Totals
-from clew.testing.build import attachment, checkpoint, commit, deletion, fields, later, message, messages, row
+from clew.model.records import MOST_TOKENS
+from clew.testing.build import (
+    attachment,
+    checkpoint,
+    commit,
+    deletion,
+    fields,
+    fork_of,
+    labels_of,
+    later,
+    message,
+    messages,
+    row,
+)
 from clew.testing.contract.base import ContractPart, Stored, chain, full_commit
 from clew.testing.driver import DrivenStorage
 
@@ -93,6 +107,62 @@ class ThreadContract(ContractPart):
         assert store.thread_ids(search="garden", offset=1, limit=1) == ["Garden plans"]
         assert store.thread_ids(thread_id="Tax return", search="tax") == ["Tax return"]
         assert store.thread_ids(thread_id="Tax return", search="garden") == []
+
+    def test_threads_are_read_after_a_place_in_the_order(self, store: DrivenStorage) -> None:
+        # Two are equally active.
+        for name, seconds in (("a", 0), ("b", 1), ("c", 1), ("d", 3)):
+            store.apply(commit(name, user="ann", thread=fields("name", user_id="ann"), at=later(seconds)))
+        store.apply(commit("other", user="bob", messages=messages("x"), at=later(0.5)))
+        everything = ["d", "c", "b", "a"]
+        for place, name in enumerate(everything):
+            record = store.known(name)
+            for limit, search in product((None, 1), (None, "name")):
+                asked = {"before": (record.updated_at, name), "limit": limit, "search": search}
+                assert store.thread_ids(user="ann", **asked) == everything[place + 1 :][:limit]
+        assert store.thread_ids(before=(later(1), "b")) == ["other", "a"]
+        assert store.thread_ids(before=(later(1), "gone")) == ["c", "b", "other", "a"]
+        assert store.thread_ids(before=(later(2), "c"), offset=1) == ["b", "other", "a"]
+        assert store.thread_ids(before=(later(-1), "a")) == []
+
+    def test_a_place_in_the_order_stays_while_others_write(self, store: DrivenStorage) -> None:
+        store.apply_all(*(full_commit(name, at=later(seconds)) for seconds, name in enumerate("abcde")))
+        assert store.thread_ids(limit=2) == ["e", "d"]
+        store.apply_all(
+            commit("d", messages=[message("new")], at=later(9)), commit("f", messages=[message("m")], at=later(10))
+        )
+        assert store.thread_ids(before=(later(3), "d"), limit=2) == ["c", "b"]
+        assert store.thread_ids(before=(later(1), "b")) == ["a"]
+
+    def test_threads_are_found_by_all_of_some_labels(self, store: DrivenStorage) -> None:
+        store.apply(commit("a", user="ann", thread=fields("A name", user_id="ann", labels=["red", "big"]), at=later(1)))
+        store.apply(commit("b", user="ann", thread=fields("b", user_id="ann", labels=["red"]), at=later(2)))
+        store.apply(commit("c", user="bob", thread=fields("c", user_id="bob", labels=["red", "big"]), at=later(3)))
+        store.apply(full_commit("d", at=later(4)))
+        assert store.thread_ids(labels=labels_of("red")) == ["c", "b", "a"]
+        assert store.thread_ids(labels=labels_of("red", "big")) == ["c", "a"]
+        assert store.thread_ids(labels=labels_of("red"), user="ann") == ["b", "a"]
+        assert store.thread_ids(labels=labels_of("red"), user="ann", limit=1) == ["b"]
+        assert store.thread_ids(labels=labels_of("red"), user="ann", offset=1) == ["a"]
+        assert store.thread_ids(labels=labels_of("red"), user="ann", before=(later(2), "b")) == ["a"]
+        assert store.thread_ids(labels=labels_of("red"), search="name") == ["a"]
+        assert store.thread_ids(labels=labels_of("red", "green")) == store.thread_ids(labels=labels_of("green")) == []
+        assert store.thread_ids(thread_id="a", labels=labels_of("red")) == ["a"]
+        assert store.thread_ids(thread_id="a", labels=labels_of("green")) == []
+        assert store.thread_ids(labels=labels_of("red"), user=None) == []
+        assert store.known("a").labels == labels_of("red", "big")
+
+    def test_labels_are_replaced_with_the_description_and_go_with_the_thread(self, store: DrivenStorage) -> None:
+        store.apply(commit(thread=fields(labels=["red", "big"])))
+        store.apply(commit(checkpoint=checkpoint("c1"), messages=[message("m1")]))
+        assert store.known().labels == labels_of("red", "big")
+        store.apply(commit("f", fork=fork_of("t", "c1")))
+        assert store.thread_ids(labels=labels_of("red", "big"), thread_id="f") == ["f"]
+        store.apply(commit(thread=fields(labels=["red", "new"])))
+        assert store.thread_ids(labels=labels_of("big")) == ["f"]
+        assert store.thread_ids(labels=labels_of("new")) == ["t"]
+        store.apply(deletion("t"))
+        store.apply(full_commit("t"))
+        assert (store.known().labels, store.thread_ids(labels=labels_of("red"))) == ((), ["f"])
 
     def test_a_thread_that_is_not_there_is_not_found(self, store: DrivenStorage) -> None:
         assert store.thread("nowhere") is None
@@ -179,6 +249,24 @@ class ThreadContract(ContractPart):
             "u": Totals(),
         }
         assert store.stats().stored_bytes >= 0
+
+    def test_tokens_are_summed_by_thread_and_by_day(self, store: DrivenStorage) -> None:
+        written = [message("m1", tokens=(10, 2)), message("m2"), message("m3", created_at=later(86_400), tokens=(5, 1))]
+        store.apply(commit(user="ann", messages=written))
+        store.apply(commit("u", user="bob", messages=[message("m1", tokens=(100, 0))]))
+        store.apply(commit(user="ann", checkpoint=checkpoint("c1"), messages=[message("m2", tokens=(MOST_TOKENS, 3))]))
+
+        def tokens(totals: Mapping[str, Totals]) -> dict[str, tuple[int, int]]:
+            return {name: (total.input_tokens, total.output_tokens) for name, total in totals.items()}
+
+        assert tokens(store.stats("ann").by_thread) == {"t": (MOST_TOKENS + 15, 6)}
+        assert tokens(store.stats().by_thread) == {"t": (MOST_TOKENS + 15, 6), "u": (100, 0)}
+        assert tokens(store.stats("ann").by_day) == {"2026-01-31": (MOST_TOKENS + 10, 5), "2026-02-01": (5, 1)}
+        store.apply(commit(user="ann", remove=Removal(messages=("m2",))))
+        assert tokens(store.stats("ann").by_thread) == {"t": (15, 3)}
+        store.apply(commit("f", user="ann", fork=fork_of("t", "c1")))
+        assert tokens(store.stats("ann").by_thread) == {"t": (15, 3), "f": (15, 3)}
+        assert store.stats("ann").by_thread["t"].total_tokens == 18
 
     def test_totals_are_by_utc_day_of_what_was_made(self, store: DrivenStorage) -> None:
         evening = datetime(2026, 1, 31, 23, 30, tzinfo=timezone(timedelta(hours=-5)))

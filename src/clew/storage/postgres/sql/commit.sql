@@ -20,8 +20,8 @@ CREATE OR REPLACE FUNCTION @schema.commit_@code(
     keep_attachments boolean, attachment_namespaces text[], attachment_checkpoints text[], attachment_keys text[],
     attachment_datas bytea[],
     message_ids text[], message_texts text[], message_tools integer[], message_runs text[], message_times bigint[],
-    message_sizes bigint[], message_datas bytea[],
-    describes boolean, in_text text, in_fields bytea, thread_run text, in_owner @user,
+    message_sizes bigint[], message_datas bytea[], message_inputs bigint[], message_outputs bigint[],
+    describes boolean, in_text text, in_fields bytea, thread_run text, in_owner @user, in_labels text[],
     begin_incarnation text, begin_epoch bigint, in_chained boolean, in_after text, in_journal bytea, in_receipts text[],
     in_back text,
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
@@ -114,14 +114,15 @@ BEGIN
         named := last_commit;
         RETURN;
     END IF;
+    -- A retried deletion whose thread is gone has succeeded.
+    IF in_as_of <> coalesce(t.sequence, 0) AND (there OR NOT drop_thread) THEN
+        outcome := 'as_of';
+        number := coalesce(t.sequence, 0);
+        RETURN;
+    END IF;
     IF NOT kept THEN
         t.sequence := 0;
         t.next_value := 0;
-    END IF;
-    IF in_as_of <> t.sequence THEN
-        outcome := 'as_of';
-        number := t.sequence;
-        RETURN;
     END IF;
     IF @rule_first IS NOT TRUE THEN
         outcome := 'first';
@@ -336,7 +337,7 @@ BEGIN
             nextval('@text_schema.thread_ordinals'), coalesce(begin_epoch, 0), coalesce(source.next_value, 0), 1,
             coalesce(source.next_message, 0), 0, 0, 0, in_at, in_at, in_at >> 27,
             NULL, NULL, source.run_id, source.thread_id, origin.checkpoint_id, in_folded, coalesce(source.text, ''),
-            coalesce(source.data, '')
+            coalesce(source.data, ''), NULL, NULL, NULL, coalesce(source.labels, '{}')
         ) ON CONFLICT DO NOTHING RETURNING * INTO t;
         IF NOT FOUND THEN
             outcome := 'again';
@@ -361,7 +362,8 @@ BEGIN
             RETURNING octet_length(data) AS size
         ), m AS (
             INSERT INTO @schema.messages
-            SELECT in_thread, x.position, 1, x.created_at, x.size, x.tool_calls, x.message_id, x.run_id, x.text, x.data
+            SELECT in_thread, x.position, 1, x.created_at, x.size, x.tool_calls, x.message_id, x.run_id, x.text, x.data,
+                x.input_tokens, x.output_tokens
             FROM @schema.messages AS x WHERE x.thread_id = in_source
                 AND x.sequence <@ @schema.visible_@code(coalesce(source.points, '{}'), origin.sequence)
             RETURNING size, position
@@ -474,17 +476,20 @@ BEGIN
         END IF;
         WITH new AS MATERIALIZED (
             SELECT m.*, x.position AS known, x.size AS known_size
-            FROM unnest(message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas)
-                WITH ORDINALITY AS m (message_id, text, tool_calls, run_id, created_at, size, data, n)
+            FROM unnest(
+                message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas,
+                message_inputs, message_outputs
+            ) WITH ORDINALITY AS m (message_id, text, tool_calls, run_id, created_at, size, data, input_tokens, output_tokens, n)
             LEFT JOIN @schema.messages AS x ON x.thread_id = in_thread AND x.message_id = m.message_id
         ), replaced AS (
             UPDATE @schema.messages AS x SET text = new.text, tool_calls = new.tool_calls, run_id = new.run_id,
-                created_at = new.created_at, size = new.size, data = new.data
+                created_at = new.created_at, size = new.size, data = new.data, input_tokens = new.input_tokens,
+                output_tokens = new.output_tokens
             FROM new WHERE x.thread_id = in_thread AND x.position = new.known
         ), added AS (
             INSERT INTO @schema.messages
             SELECT in_thread, t.next_message + row_number() OVER (ORDER BY new.n) - 1, t.sequence, new.created_at, new.size,
-                new.tool_calls, new.message_id, new.run_id, new.text, new.data
+                new.tool_calls, new.message_id, new.run_id, new.text, new.data, new.input_tokens, new.output_tokens
             FROM new WHERE new.known IS NULL ORDER BY new.n
             RETURNING position
         ), waiting AS (
@@ -503,6 +508,7 @@ BEGIN
         t.run_id := thread_run;
         t.text := in_text;
         t.data := in_fields;
+        t.labels := coalesce(in_labels, '{}');
     END IF;
     IF @rule_space <> lease_space THEN
         DELETE FROM @schema.leases AS x WHERE x.thread_id = in_thread;
@@ -519,7 +525,7 @@ BEGIN
     UPDATE @schema.threads AS x SET user_id = t.user_id, epoch = t.epoch, next_value = t.next_value, sequence = t.sequence,
         next_message = t.next_message, message_count = t.message_count, checkpoint_count = t.checkpoint_count,
         size = t.size + bytes, updated_at = t.updated_at, active = t.updated_at >> 27, head = t.head, run_id = t.run_id,
-        text = t.text, data = t.data, chain = t.chain, chained_at = t.chained_at, points = t.points
+        text = t.text, data = t.data, chain = t.chain, chained_at = t.chained_at, points = t.points, labels = t.labels
     WHERE x.thread_id = in_thread;
 
     outcome := 'applied';

@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_fast_appends_@code(
     attachment_of integer[], attachment_namespaces text[], attachment_checkpoints text[], attachment_keys text[],
     attachment_datas bytea[],
     message_of integer[], message_ids text[], message_texts text[], message_tools integer[], message_runs text[],
-    message_times bigint[], message_sizes bigint[], message_datas bytea[],
+    message_times bigint[], message_sizes bigint[], message_datas bytea[], message_inputs bigint[], message_outputs bigint[],
     chains text[], afters text[], journals bytea[], begin_incarnations text[], begin_epochs bigint[],
     OUT applied integer[], OUT new_incarnations text[], OUT new_epochs bigint[], OUT new_next_values bigint[],
     OUT new_sequences bigint[], OUT new_parents text[]
@@ -174,11 +174,14 @@ BEGIN
         WITH added AS (
         INSERT INTO @schema.messages
         SELECT thread_ids[m.place], c.next_message + row_number() OVER (PARTITION BY m.place ORDER BY m.n) - 1, c.sequence,
-            m.created_at, m.size, m.tool_calls, m.message_id, m.run_id, m.text, m.data
+            m.created_at, m.size, m.tool_calls, m.message_id, m.run_id, m.text, m.data, m.input_tokens, m.output_tokens
         FROM unnest(applied, new_sequences, next_messages) AS c (place, sequence, next_message)
         JOIN unnest(
-            message_of, message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas
-        ) WITH ORDINALITY AS m (place, message_id, text, tool_calls, run_id, created_at, size, data, n) ON m.place = c.place
+            message_of, message_ids, message_texts, message_tools, message_runs, message_times, message_sizes, message_datas,
+            message_inputs, message_outputs
+        ) WITH ORDINALITY AS m (
+            place, message_id, text, tool_calls, run_id, created_at, size, data, input_tokens, output_tokens, n
+        ) ON m.place = c.place
         RETURNING thread_id, position
         )
         INSERT INTO @schema.search_waiting (thread_id, position) SELECT added.thread_id, added.position FROM added;

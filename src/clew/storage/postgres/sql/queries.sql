@@ -101,11 +101,12 @@ WHERE a.thread_id = $1 AND EXISTS (
 ORDER BY a.namespace, a.checkpoint_id, a.key
 
 -- name: messages
-SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM @schema.messages AS m
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence, m.input_tokens, m.output_tokens
+FROM @schema.messages AS m
 WHERE m.thread_id = $1 AND EXISTS (
     SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
-    AND @which@branch
-ORDER BY m.position LIMIT $4 OFFSET $5
+    AND @which
+ORDER BY m.position @direction LIMIT $4 OFFSET $5
 
 -- name: messages_all
 true
@@ -125,20 +126,28 @@ AND m.sequence <@ (
 -- name: messages_one
 m.message_id = $6 AND ($7::text IS NULL OR m.text LIKE $7)
 
+-- name: message_after
+m.position > (SELECT x.position FROM @schema.messages AS x WHERE x.thread_id = $1 AND x.message_id = @id)
+
+-- name: message_before
+m.position < (SELECT x.position FROM @schema.messages AS x WHERE x.thread_id = $1 AND x.message_id = @id)
+
 -- name: messages_found
-SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence FROM (
+SELECT m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence, m.input_tokens, m.output_tokens FROM (
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position < @indexed_from AND text LIKE $6
     UNION ALL
     SELECT * FROM @schema.messages WHERE thread_id = $1 AND position >= @indexed_from AND text LIKE $6
 ) AS m
 WHERE EXISTS (
-    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))@branch
-ORDER BY m.position LIMIT $4 OFFSET $5
+    SELECT FROM @schema.threads AS t WHERE t.thread_id = $1 AND ($2 OR t.user_id IS NULL OR t.user_id = $3))
+    AND @which
+ORDER BY m.position @direction LIMIT $4 OFFSET $5
 
 -- Searches across threads. `LATERAL` and `OFFSET 0` prescribe the plan: the planner can't know how
 -- many messages contain a text.
 -- name: search_columns
-t.thread_id, t.user_id, m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence
+t.thread_id, t.user_id, m.message_id, m.text, m.tool_calls, m.run_id, m.created_at, m.data, m.sequence,
+m.input_tokens, m.output_tokens
 
 -- name: search_page
 (m.created_at, m.thread_id, m.message_id) < ($3::bigint, $4::text, $5::text) AND m.created_at >= $6
@@ -224,7 +233,7 @@ INSERT INTO @schema.search_chunks VALUES ($1, $2, $3)
 
 -- name: threads
 SELECT @thread FROM (
-    SELECT * FROM @schema.threads AS t WHERE @which AND ($3::text IS NULL OR @found)
+    SELECT * FROM @schema.threads AS t WHERE @which AND @found
     ORDER BY @order, t.updated_at DESC, t.ordinal DESC LIMIT $1 OFFSET $2
 ) AS t
 @head
@@ -243,9 +252,7 @@ WITH newest AS MATERIALIZED (
     SELECT thread_id, updated_at, ordinal FROM newest WHERE found AND (SELECT newest FROM among)
     UNION ALL
     SELECT thread_id, updated_at, ordinal FROM (
-        SELECT * FROM @schema.threads AS t
-        WHERE @schema.thread_words(coalesce(t.folded_id, t.thread_id), t.text, t.user_id::text) @@ @schema.thread_sought(@sought)
-        OFFSET 0
+        SELECT * FROM @schema.threads AS t WHERE @indexed OFFSET 0
     ) AS t
     WHERE @which AND @found AND NOT (SELECT newest FROM among)
     ORDER BY updated_at DESC, ordinal DESC LIMIT $1 OFFSET $2
@@ -255,13 +262,24 @@ CROSS JOIN LATERAL (SELECT * FROM @schema.threads AS x WHERE x.thread_id = page.
 @head
 ORDER BY t.updated_at DESC, t.ordinal DESC
 
+-- name: words_indexed
+@schema.thread_words(coalesce(t.folded_id, t.thread_id), t.text, t.user_id::text) @@ @schema.thread_sought(@sought)
+
+-- name: thread_labelled
+t.labels @> @labels::text[]
+
+-- Of threads with the same time, those with a smaller ordinal than the named one's.
+-- name: thread_earlier
+@active <= (@at::bigint >> 27) AND (t.updated_at, t.ordinal) < (
+    @at::bigint, coalesce((SELECT x.ordinal FROM @schema.threads AS x WHERE x.thread_id = @named), 9223372036854775807))
+
 -- name: thread_columns
 t.thread_id, t.user_id, t.created_at, t.updated_at, t.run_id, t.text, t.data, t.forked_thread, t.forked_checkpoint,
 t.checkpoint_count, t.message_count, t.size, CASE
     WHEN t.epoch NOT BETWEEN 0 AND @largest THEN 'epoch' WHEN t.next_value NOT BETWEEN 0 AND @largest THEN 'next_value'
     WHEN t.sequence NOT BETWEEN coalesce(h.sequence, 0) AND @largest THEN 'sequence'
     WHEN t.next_message NOT BETWEEN t.message_count AND @largest THEN 'next_message' END AS unusable,
-h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
+array_to_string(t.labels, '') AS labels, h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
 h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
 
 -- name: thread_head
@@ -274,7 +292,7 @@ LEFT JOIN LATERAL (
 ) AS h ON true
 
 -- name: thread_found
-(strpos(t.text, $3) > 0 OR strpos(coalesce(t.folded_id, t.thread_id), $3) > 0)
+($3::text IS NULL OR strpos(t.text, $3) > 0 OR strpos(coalesce(t.folded_id, t.thread_id), $3) > 0)
 
 -- name: order_of_user
 t.user_id DESC, t.active DESC
@@ -299,19 +317,22 @@ WITH asked AS MATERIALIZED (
     SELECT * FROM @schema.threads WHERE $1 OR user_id IS NOT DISTINCT FROM $2
 )
 SELECT 0 AS kind, t.thread_id, NULL::bigint AS day, t.message_count AS messages, coalesce(m.tool_calls, 0)::bigint AS tool_calls,
-    t.checkpoint_count AS checkpoints, t.size AS bytes
+    t.checkpoint_count AS checkpoints, t.size AS bytes, coalesce(m.input_tokens, 0)::bigint AS input_tokens,
+    coalesce(m.output_tokens, 0)::bigint AS output_tokens
 FROM asked AS t LEFT JOIN LATERAL (
-    SELECT sum(m.tool_calls) AS tool_calls FROM @schema.messages AS m WHERE m.thread_id = t.thread_id
+    SELECT sum(m.tool_calls) AS tool_calls, sum(m.input_tokens) AS input_tokens, sum(m.output_tokens) AS output_tokens
+    FROM @schema.messages AS m WHERE m.thread_id = t.thread_id
 ) AS m ON true
 UNION ALL
-SELECT 1, NULL, floor(m.created_at / 86400000000.0)::bigint, count(*), sum(m.tool_calls), 0, sum(m.size)::bigint
+SELECT 1, NULL, floor(m.created_at / 86400000000.0)::bigint, count(*), sum(m.tool_calls), 0, sum(m.size)::bigint,
+    sum(m.input_tokens)::bigint, sum(m.output_tokens)::bigint
 FROM asked AS t JOIN @schema.messages AS m USING (thread_id) GROUP BY 3
 UNION ALL
 SELECT 1, NULL, floor(c.created_at / 86400000000.0)::bigint, 0, 0, count(*),
-    sum(octet_length(c.metadata) + octet_length(c.body))
+    sum(octet_length(c.metadata) + octet_length(c.body)), 0, 0
 FROM asked AS t JOIN @schema.checkpoints AS c USING (thread_id) GROUP BY 3
 UNION ALL
-SELECT 2, NULL, NULL, 0, 0, 0, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+SELECT 2, NULL, NULL, 0, 0, 0, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint, 0, 0
 FROM pg_class AS c WHERE c.relnamespace = '@text_schema'::regnamespace AND c.relkind = 'r'
 
 -- name: journal

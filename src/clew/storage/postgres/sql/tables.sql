@@ -42,9 +42,11 @@ CREATE TABLE @schema.threads (
     data bytea NOT NULL,
     chain text COLLATE "C",
     chained_at bigint,
-    points bigint[] -- branch points, flattened (storage/branches.py); NULL if the thread never branched
+    points bigint[], -- branch points, flattened (storage/branches.py); NULL if the thread never branched
+    labels text[] COLLATE "C" NOT NULL DEFAULT '{}' -- digests of tags and metadata, in hexadecimal, to filter by
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX threads_by_user ON @schema.threads (user_id, active);
+CREATE INDEX threads_by_label ON @schema.threads USING gin (labels) WITH (gin_pending_list_limit = 256);
 -- An expression, so that the planner never uses this index for the threads of one user.
 CREATE INDEX threads_by_time ON @schema.threads ((active::bigint));
 
@@ -103,6 +105,8 @@ CREATE TABLE @schema.messages (
     run_id text COLLATE "C",
     text text COLLATE "C" NOT NULL,
     data bytea NOT NULL,
+    input_tokens bigint NOT NULL DEFAULT 0,
+    output_tokens bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (thread_id, position)
 );
 CREATE UNIQUE INDEX messages_by_id ON @schema.messages (thread_id, message_id);

@@ -253,6 +253,7 @@ if fork then
   end
   add(FIELDS, fork.fields)
   add(ORIGIN, fork.origin)
+  if fork.labels ~= '' then add(LABELS, fork.labels) end
 end
 flush()
 if fork then
@@ -268,6 +269,8 @@ if described then
   end
   take(FIELDS)
   add(FIELDS, described.text)
+  take(LABELS)
+  if described.labels ~= '' then add(LABELS, described.labels) end
 end
 if thread.owner ~= lease_space then take(LEASE) end
 if at > thread.updated then thread.updated = at end

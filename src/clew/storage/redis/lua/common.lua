@@ -217,17 +217,24 @@ local function rows_of(ranges)
 end
 
 -- Messages: 'M', position (6), added by (4), tool calls (4), day (3), microseconds of the day (5),
--- text (4 + …), run (3 + …, 0 for none), id (3 + …), data.
-local TEXT_AT = 28
+-- text (4 + …), run (3 + …, 0 for none), id (3 + …), data. If the highest bit of the tool calls is
+-- set, the input tokens (6) and output tokens (6) precede the text.
+local HAS_TOKENS = 2 ^ 31
 
 local function read_message(record)
-  local at, sequence, tool_calls, day, _, text_size = unpack_from('>I6I4I4I3I5I4', record, 2)
-  return {position = at, sequence = sequence, tool_calls = tool_calls, day = day, text_size = text_size}
+  local at, sequence, tool_calls, day = unpack_from('>I6I4I4I3', record, 2)
+  local text_at, input, output = 28, 0, 0
+  if tool_calls >= HAS_TOKENS then
+    tool_calls, text_at = tool_calls - HAS_TOKENS, 40
+    input, output = unpack_from('>I6I6', record, 24)
+  end
+  return {position = at, sequence = sequence, tool_calls = tool_calls, day = day, input = input, output = output,
+    text_at = text_at, text_size = unpack_from('>I4', record, text_at - 4)}
 end
 
 -- Returns the counted bytes of a message: its text and its data.
 local function size_of_message(record, m)
-  local at = TEXT_AT + m.text_size
+  local at = m.text_at + m.text_size
   local run_size = unpack_from('>I3', record, at)
   at = at + 3 + (run_size > 0 and run_size - 1 or 0)
   local id_size = unpack_from('>I3', record, at)
@@ -235,9 +242,9 @@ local function size_of_message(record, m)
 end
 
 local function has_text(record, needle)
-  local text_size = unpack_from('>I4', record, TEXT_AT - 4)
-  local _, stop = find(record, needle, TEXT_AT, true)
-  return stop ~= nil and stop < TEXT_AT + text_size
+  local m = read_message(record)
+  local _, stop = find(record, needle, m.text_at, true)
+  return stop ~= nil and stop < m.text_at + m.text_size
 end
 
 -- Branch points (storage/branches.py): 'B', then parent (4) and start (4) of each.

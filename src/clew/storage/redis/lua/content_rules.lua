@@ -22,7 +22,7 @@ if has('F') then
   fork = {found = next_argument(), rows = {}, messages = {}, attached = {}}
   if fork.found == '+' then
     fork.owner, fork.next_value, fork.fields, fork.origin = next_argument(), next_number(), next_argument(), next_argument()
-    fork.stamp = next_argument()
+    fork.stamp, fork.labels = next_argument(), next_argument()
     for number = 1, next_number() do fork.rows[number] = next_argument() end
     for number = 1, next_number() do fork.messages[number] = {next_argument(), next_argument(), next_number(), next_number()} end
     fork.group = next_argument()
@@ -49,7 +49,7 @@ if has('M') then
   end
 end
 local described
-if has('D') then described = {owner = next_argument(), text = next_argument()} end
+if has('D') then described = {owner = next_argument(), text = next_argument(), labels = next_argument()} end
 local brought = {}
 if has('P') then
   for number = 1, next_number() do brought[number] = next_argument() end

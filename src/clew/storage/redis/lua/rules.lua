@@ -78,9 +78,10 @@ end
 -- after
 if after ~= '' and after ~= chain then return {0, 'after', chain, ''} end
 
--- as_of, first. If this commit deletes the thread, they apply to the new one.
+-- as_of. A deletion that is retried is allowed.
+if as_of ~= '' and tonumber(as_of) ~= (sequence or 0) and (header or whole ~= 't') then return {0, 'as_of', '', sequence or 0} end
+-- first. If this commit deletes the thread, it applies to the new one.
 local kept = header and whole ~= 't'
-if as_of ~= '' and tonumber(as_of) ~= (kept and sequence or 0) then return {0, 'as_of', '', kept and sequence or 0} end
 if first_value ~= '' and tonumber(first_value) ~= (kept and next_value or 0) then
   return {0, 'first', '', kept and next_value or 0}
 end

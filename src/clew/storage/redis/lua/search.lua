@@ -13,9 +13,11 @@ end
 
 -- Whether a record has all its parts and a valid time. Others have no place in the order.
 local function is_whole(record)
-  if #record < TEXT_AT then return false end
-  local on, at, text_size = unpack_from('>I3I5I4', record, 16)
-  local run_at = TEXT_AT + text_size
+  if #record < 28 then return false end
+  local text_at = unpack_from('>I4', record, 12) >= HAS_TOKENS and 40 or 28
+  if #record < text_at then return false end
+  local on, at = unpack_from('>I3I5', record, 16)
+  local run_at = text_at + unpack_from('>I4', record, text_at - 4)
   if on < 1 or on > 3652059 or at >= 86400000000 or run_at + 2 > #record then return false end
   local run_size = unpack_from('>I3', record, run_at)
   local id_at = run_at + 3 + (run_size > 0 and run_size - 1 or 0)

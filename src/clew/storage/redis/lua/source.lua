@@ -24,4 +24,4 @@ local said = visible(between(POINTS, POINTS)[1] or 'B', c.sequence)
 for _, each in ipairs(between(MESSAGES, MESSAGES + REGION - 1)) do
   if is_said_in(said, each) then messages[#messages + 1] = each end
 end
-return {t.text, between(FIELDS, FIELDS)[1] or '', record, rows_of(union(ranges)), group and between(group, group) or {}, messages}
+return {t.text, between(FIELDS, FIELDS)[1] or '', between(LABELS, LABELS)[1] or '', record, rows_of(union(ranges)), group and between(group, group) or {}, messages}

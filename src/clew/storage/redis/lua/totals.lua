@@ -9,7 +9,7 @@ local days, order = {}, {}
 local function day_of(number)
   local total = days[number]
   if not total then
-    total = {0, 0, 0, 0}
+    total = {0, 0, 0, 0, 0, 0}
     days[number] = total
     order[#order + 1] = number
   end
@@ -25,6 +25,7 @@ for at = 1, #records, 2 do
     local total = day_of(m.day)
     total[1], total[2] = total[1] + 1, total[2] + m.tool_calls
     total[4] = total[4] + size_of_message(record, m)
+    total[5], total[6] = total[5] + m.input, total[6] + m.output
   elseif kind == 'C' then
     local c = read_checkpoint(record)
     local total = day_of(c.day)
