@@ -315,7 +315,8 @@ def test_every_kind_of_class_may_be_registered(store, kind):
         Right: Right(0),
         Kind: Kind.A,
     }
-    checkpointer = store.open(state_type=kind)
+    checkpointer = store.open()
+    checkpointer.registry.register(kind)
     state = {"deep": [(samples[kind],)], "at the top": samples[kind]}
     checkpointer.put_state("t", state)
     assert same(checkpointer.get_state("t"), state)
@@ -440,7 +441,8 @@ def test_a_process_without_the_classes_reads_records_and_saving_them_again_loses
 
 @pytest.mark.parametrize("state", [{"s": {Colour.RED}}, {"d": {Step("a"): 1}}, {"f": frozenset({Point(1)})}])
 def test_records_may_be_members_of_sets_and_keys_of_dicts(store, state):
-    writer = store.open(state_type=Everything)
+    writer = store.open()
+    writer.registry.register(Everything)
     writer.put_state("t", state)
     loaded = store.open().get_state("t")
     store.open().put_state("copy", loaded)

@@ -120,6 +120,9 @@ def test_a_number_is_a_thread_id_as_its_text(checkpointer):
     assert checkpointer.get_state("7") == checkpointer.get_state(7) == {"n": 1}
     assert [each.thread_id for each in checkpointer.list_threads({})] == ["7"]
     assert checkpointer.fork(7, 8) == {"thread_id": "8"}
+    with checkpointer.turn(7) as turn:
+        turn.state["n"] += 1
+    assert checkpointer.get_state(7) == {"n": 2}
 
 
 def test_a_write_without_a_user_to_an_owned_thread_says_so(checkpointer):

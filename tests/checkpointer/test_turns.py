@@ -272,7 +272,7 @@ def test_a_saved_state_of_none_counts_as_no_state(checkpointer):
     assert checkpointer.get_state("t") == {"n": 1}
 
 
-@pytest.mark.parametrize("config", [None, 5, b"x", {}, {"thread_id": "t", "userid": "ana"}])
+@pytest.mark.parametrize("config", [None, 5.0, b"x", {}, {"thread_id": "t", "userid": "ana"}])
 def test_a_turn_on_no_thread_is_refused(checkpointer, config):
     with pytest.raises(clew.ConfigError):
         checkpointer.turn(config)

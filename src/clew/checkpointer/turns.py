@@ -74,7 +74,7 @@ class Turn(Generic[StateT]):
     ) -> None:
         self._checkpointer = checkpointer
         self._address: Address = read_config(config)
-        self._config: dict[str, Any] = {"thread_id": config} if isinstance(config, str) else dict(config)
+        self._config: dict[str, Any] = dict(config) if isinstance(config, Mapping) else {"thread_id": config}
         self._begin = begin
         self._node_name = node_name
         # Two turns with one holder's name must not both have the lease.

@@ -46,6 +46,8 @@ def is_sync_call_in_loop() -> bool:
 @contextmanager
 def blocked(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Note that `loop`, which runs in the current thread, waits for work on another loop until the block ends."""
+    # An interrupt may have kept an earlier call from removing its loop.
+    _blocked.difference_update([each for each in list(_blocked) if each.is_closed()])
     _blocked.add(loop)
     try:
         yield

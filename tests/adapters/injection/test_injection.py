@@ -156,7 +156,7 @@ def test_a_checkpointer_is_found_by_its_own_class_too(tmp_path):
 
 def test_without_a_checkpointer_the_error_says_how_to_provide_one():
     with active(InjectQ()):
-        with pytest.raises(clew.ConfigError, match=r"no BaseCheckpointer; .*provide\(container, "):
+        with pytest.raises(clew.ConfigError, match=r"no Checkpointer; .*provide\(container, "):
             which()
         with pytest.raises(clew.ConfigError, match="provide"):
             run(remember("nowhere"))
