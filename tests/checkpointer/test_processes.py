@@ -75,7 +75,7 @@ for line in sys.stdin:
     state = checkpointer.get_state("t")
     assert state["n"] == expected and len(state["m"]) == expected + 1, (state["n"], expected)
     assert checkpointer.list_messages("t", limit=None)[-1].message_id == str(expected)
-    assert checkpointer.get_state_cache("t") is None
+    assert checkpointer.get_state_cache("t") == state
     print("seen", flush=True)
 """
 
