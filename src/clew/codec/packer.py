@@ -252,7 +252,7 @@ def _why_not(obj: Any) -> str:
     cls = type(obj)
     label = f"{cls.__module__}.{cls.__qualname__}" if cls.__module__ != "builtins" else cls.__qualname__
     if is_saveable_class(cls):
-        return f"{label} is not registered; call clew.register({cls.__name__}), or pass it as state_type= if all states are of it"
+        return f"{label} is not registered; call clew.register({cls.__name__}), or pass the class of all states as state_type="
     return f"{label} can't be saved; make it plain data, or call clew.register({cls.__name__}, encode=…, decode=…)"
 
 
