@@ -38,6 +38,8 @@ ARGUMENTS: dict[str, Any] = {
     "checkpoint_id": "c1",
     "erased": "ana",
     "turn_id": "turn-of-ana",
+    "conversation_id": "conv_of-ana",
+    "item_id": "m1",
 }
 """Values of path parameters. A new one needs its value here."""
 BODIES: dict[str, Any] = {
@@ -49,6 +51,9 @@ BODIES: dict[str, Any] = {
     "POST /api/threads/{thread_id}/messages": {"messages": [{"role": "user", "content": "overwritten"}]},
     "POST /api/threads/{thread_id}/turns": {"wait": 0},
     "POST /api/turns/{turn_id}/checkpoints": {"state": "overwritten"},
+    "POST /v1/conversations": {},
+    "POST /v1/conversations/{conversation_id}": {"metadata": {"a": "overwritten"}},
+    "POST /v1/conversations/{conversation_id}/items": {"items": [{"role": "user", "content": "overwritten"}]},
     "POST /api/cleanup": {"policy": {"max_history": 1}, "dry_run": False},
     "POST /api/verify": None,
     "POST /api/compact": None,
@@ -64,6 +69,9 @@ def test_no_route_lets_one_user_reach_what_another_owns():
         await memory.aput_messages(owned, [clew.Message(message_id="m1", role="user", content="s3cret")])
         await memory.aput_attachments({**owned, "checkpoint_id": "c1"}, {"k": "s3cret"})
         await memory.aput_thread(owned, {"thread_name": "s3cret"})
+        conversation = {"thread_id": "conv_of-ana", "user_id": "ana"}
+        await memory.aput_messages(conversation, [clew.Message(message_id="m1", role="user", content="s3cret")])
+        talk = await memory.alist_messages(conversation)
         before = await memory.aget_history(owned), await memory.alist_messages(owned), await memory.aget_thread(owned)
         tried = 0
         async with client(memory, token="bob") as http:
@@ -82,6 +90,7 @@ def test_no_route_lets_one_user_reach_what_another_owns():
         assert tried > 60
         after = await memory.aget_history(owned), await memory.alist_messages(owned), await memory.aget_thread(owned)
         assert after == before
+        assert await memory.alist_messages(conversation) == talk
 
     asyncio.run(main())
 
@@ -91,6 +100,7 @@ def test_a_reader_changes_nothing():
         memory = clew.connect("memory://")
         owned = {"thread_id": "of-ana", "user_id": "ana"}
         await memory.aput_checkpoint(owned, {"secret": 1}, new_id="c1")
+        await memory.aput_messages({"thread_id": "conv_of-ana", "user_id": "ana"}, [{"role": "user", "content": "x"}])
         before = await memory.aget_thread(owned)
         async with client(memory, token="reader") as http:
             assert (await http.get("/api/threads/of-ana/state")).status_code == 200
