@@ -38,7 +38,7 @@ test: .venv/.dev ## run the tests that CI runs: before you push
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
 .PHONY: test-all
-test-all: test-full test-agentflow test-openai-sdk test-llmfy-old drill simulate ## run every test there is, with fresh random steps, and the drill
+test-all: test-full test-studio test-agentflow test-openai-sdk test-llmfy-old drill simulate ## run every test there is, with fresh random steps, and the drill
 
 .PHONY: test-full
 test-full: .venv/.dev ## run every test of tests/, with more and fresh random steps; CLEW_SEED=<seed> repeats a run
@@ -88,6 +88,18 @@ test-agentflow: ## run the Agentflow adapter's tests in their own environments (
 	    echo "== $$distribution on $$("$$place/bin/python" --version)"; \
 	    "$$place/bin/python" -m pytest -q -n auto --dist worksteal tests/adapters/agentflow tests/adapters/injection $(ARGS); \
 	done
+
+.PHONY: test-studio
+test-studio: .venv/.studio ## click through the studio in a real Chromium
+	@set -e; browser=$${CLEW_CHROMIUM:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}; \
+	if [ -z "$$browser" ]; then \
+	    echo "************************************************************************" >&2; \
+	    echo "** THE STUDIO WAS NOT TESTED: there is no Chromium. On Debian: apt install chromium." >&2; \
+	    echo "** Or name one: CLEW_CHROMIUM=/path/to/chromium make test-studio" >&2; \
+	    echo "************************************************************************" >&2; \
+	    exit 0; \
+	fi; \
+	CLEW_CHROMIUM="$$browser" $(BIN)/python -m pytest -q -n 0 --ring all tests/studio $(ARGS)
 
 .PHONY: test-openai-sdk
 test-openai-sdk: .venv/openai-sdk/.ready ## run the OpenAI Agents SDK's own session tests with ClewSession (downloads them once)
@@ -207,6 +219,10 @@ endif
 	@echo "Installing Clew and what its tests need (once)..."
 	@$(PIP) install -e '.[dev]'
 	@touch $@ .venv/.demo
+
+.venv/.studio: .venv/.dev
+	@$(PIP) install 'playwright>=1.55'
+	@touch $@
 
 # --- Separate environments.
 

@@ -42,7 +42,7 @@ SLOW = (
     "checkpointer/test_urls.py",
 )
 """Files of QUICK's folders that start processes or take long."""
-FULL = ("drill/test_drill.py", "storage/test_postgres_pgbouncer.py")
+FULL = ("studio/test_studio.py", "drill/test_drill.py", "storage/test_postgres_pgbouncer.py")
 """Files for the ring all only."""
 
 SHORT = 8

@@ -103,7 +103,7 @@ def test_runs_of_the_agents_sdk_remember_what_was_said():
         assert (await Runner.run(agent, "What is the fare to Lyon?", session=session)).final_output == "49 EUR."
         again = OpenAIConversationsSession(conversation_id=session.session_id, openai_client=client)
         await Runner.run(agent, "Where did I want to go?", session=again)
-        items = await again.get_items()
+        items: list[Any] = list(await again.get_items())
         assert [each.get("type") for each in items] == [
             "message",
             "function_call",
@@ -112,7 +112,8 @@ def test_runs_of_the_agents_sdk_remember_what_was_said():
             "message",
             "message",
         ]
-        assert [each["content"][0]["text"] for each in await again.get_items(1)] == ["You asked for Lyon."]
+        newest: list[Any] = list(await again.get_items(1))
+        assert newest[0]["content"][0]["text"] == "You asked for Lyon."
         popped = await again.pop_item()
         assert popped is not None
         assert len(await again.get_items()) == 5

@@ -72,6 +72,7 @@ for command in (
     maintenance.reseal,
     serving.serve,
     serving.mcp,
+    serving.studio,
 ):
     app.command()(command)
 app.command("import")(maintenance.import_)

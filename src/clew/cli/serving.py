@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json as json_module
 import logging
+import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import clew
+from clew.cli.demo.conversation import demo_conversation
 from clew.cli.lookup import open_store
 from clew.cli.options import AsJson
-from clew.cli.output import as_json, console, error_console
+from clew.cli.output import as_json, console, error_console, one_line
+from clew.factory import DEFAULT_URL
 
 if TYPE_CHECKING:
     from clew.server.access import Authenticator
@@ -81,7 +85,46 @@ def serve(
     served = app(checkpointer, authenticators=authenticators, hosts=hosts, origins=allow_origin or ())
     said = "without tokens, for this machine only" if not authenticators else "callers need a token"
     error_console().print(f"clew: serving {clew_url(ctx.obj)} ({said})", markup=False)
-    run(served, checkpointer, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
+
+    def listening(url: str) -> None:
+        error_console().print(f"clew: listening on {url}", markup=False)
+
+    run(served, checkpointer, listening, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
+
+
+def studio(
+    ctx: typer.Context,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0 takes a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Show a demo conversation instead of a store.")] = False,
+) -> None:
+    """Open the studio: a page in your browser that shows conversations, their history and their states."""
+    from clew.server import Caller, app  # Late: other commands don't need the extra.
+    from clew.server.access import SingleToken, new_token
+
+    checkpointer = demo_conversation() if demo else _opened_or_demo(ctx.obj)
+    # Other users of this machine reach the port, too, so the browser gets a token of its own.
+    secret = new_token()
+    me = Caller(name="studio", user=clew.ANY_USER, scope="write")
+    served = app(checkpointer, authenticators=[SingleToken(secret, me)])
+
+    def listening(url: str) -> None:
+        address = f"{url}/#token={secret}"
+        console().print(f"The studio is at {address}", markup=False, soft_wrap=True)
+        if not no_browser:
+            webbrowser.open(address)
+
+    run(served, checkpointer, listening, host="127.0.0.1", port=port)
+
+
+def _opened_or_demo(url: str) -> clew.BaseCheckpointer:
+    try:
+        return open_store(url)
+    except clew.StorageError as error:
+        if url != DEFAULT_URL:
+            raise
+        error_console().print(one_line(f"clew: {error}. Here is a demo conversation instead."), markup=False)
+        return demo_conversation()
 
 
 def mcp(
@@ -117,7 +160,7 @@ def clew_url(url: str) -> str:
     return f"{scheme}{split}{credentials.partition(':')[0]}{at}{address}" if at else url
 
 
-def run(served: Any, checkpointer: clew.BaseCheckpointer, **options: Any) -> None:
+def run(served: Any, checkpointer: clew.BaseCheckpointer, listening: Callable[[str], None], **options: Any) -> None:
     """Run the application on uvicorn until it is interrupted, and release the checkpointer after that."""
     import uvicorn
 
@@ -140,7 +183,7 @@ def run(served: Any, checkpointer: clew.BaseCheckpointer, **options: Any) -> Non
                     address, port = socket.getsockname()[:2]
                     shown = f"[{address}]" if ":" in address else address
                     scheme = "https" if config.is_ssl else "http"
-                    error_console().print(f"clew: listening on {scheme}://{shown}:{port}", markup=False)
+                    listening(f"{scheme}://{shown}:{port}")
 
         async def shutdown(self, sockets: Any = None) -> None:
             await super().shutdown(sockets)

@@ -17,7 +17,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 import clew
 from clew.ids import new_id
-from clew.server import conversations
+from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
@@ -86,7 +86,7 @@ def app(
     )
     openai = Router("/v1", route_handlers=conversations.HANDLERS, guards=[guard], security=[{"token": []}])
     inner = Litestar(
-        [api, openai, healthz, readyz, metrics],
+        [api, openai, healthz, readyz, metrics, *pages.HANDLERS],
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry}),
         on_shutdown=[open_turns.close],
         openapi_config=OpenAPIConfig(
