@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 from agents import Agent, OpenAIConversationsSession, Runner, function_tool
-from agents.testing import ScriptedModel, function_call
+from agents.testing import ScriptedModel, assistant_message, function_call
 
 import clew
 from clew.server import app
@@ -22,7 +22,8 @@ def with_client(test: Any, token: str = "ana") -> None:
     async def main() -> None:
         memory = clew.connect("memory://")
         transport = httpx.ASGITransport(app=app(memory, authenticators=[KNOWN]))
-        async with httpx.AsyncClient(transport=transport) as http:
+        async with httpx.AsyncClient(transport=transport) as opened:
+            http: Any = opened
             client = openai.AsyncOpenAI(base_url="http://localhost/v1", api_key=token, http_client=http, max_retries=0)
             await test(memory, client)
 
@@ -98,7 +99,9 @@ def test_runs_of_the_agents_sdk_remember_what_was_said():
             return f"49 EUR to {to}"
 
         session = OpenAIConversationsSession(openai_client=client)
-        model = ScriptedModel([[function_call("fare", {"to": "Lyon"}, call_id="c1")], "49 EUR.", "You asked for Lyon."])
+        called = function_call("fare", {"to": "Lyon"}, call_id="c1")
+        answers = [assistant_message("49 EUR."), assistant_message("You asked for Lyon.")]
+        model = ScriptedModel([[called], *([each] for each in answers)])
         agent = Agent(name="travel", model=model, tools=[fare])
         assert (await Runner.run(agent, "What is the fare to Lyon?", session=session)).final_output == "49 EUR."
         again = OpenAIConversationsSession(conversation_id=session.session_id, openai_client=client)

@@ -29,10 +29,16 @@ async def index() -> Response[Any]:
     return _file("index.html")
 
 
-@get(["/studio/{name:str}", "/studio/{folder:str}/{name:str}"], include_in_schema=False)
-async def file(name: Name, folder: str | None = None) -> Response[Any]:
+@get("/studio/{name:str}", include_in_schema=False)
+async def file(name: Name) -> Response[Any]:
     """Return one of the studio's files."""
-    return _file(f"{folder}/{name}" if folder else name)
+    return _file(name)
+
+
+@get("/studio/vendor/{name:str}", include_in_schema=False)
+async def vendored(name: Name) -> Response[Any]:
+    """Return a file of a library that the studio uses."""
+    return _file(f"vendor/{name}")
 
 
 def _file(name: str) -> Response[Any]:
@@ -42,4 +48,4 @@ def _file(name: str) -> Response[Any]:
     return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
 
 
-HANDLERS = [index, file]
+HANDLERS = [index, file, vendored]
