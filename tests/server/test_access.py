@@ -45,6 +45,7 @@ ARGUMENTS: dict[str, Any] = {
 BODIES: dict[str, Any] = {
     "PATCH /api/threads/{thread_id}": {"thread_name": "mine now"},
     "POST /api/threads/{thread_id}/fork": {"thread_id": "stolen"},
+    "POST /api/threads/{thread_id}/rewind": {"to": "c1"},
     "POST /api/threads/{thread_id}/checkpoints": {"state": "overwritten"},
     "PATCH /api/threads/{thread_id}/state": {"set": {"secret": "overwritten"}},
     "POST /api/threads/{thread_id}/attachments": {"attachments": {"k": "overwritten"}},

@@ -316,3 +316,25 @@ def test_metrics_count_requests_by_route_and_name_nobody(caplog):
     assert '"caller": "ana"' in caplog.text
     assert "s3cret" not in caplog.text
     assert "of-ana" not in caplog.text
+
+
+def test_an_answer_is_regenerated_and_the_old_one_leaves_the_branch():
+    async def test(memory, http):
+        for text in ("To Lyon!", "By bus."):
+            role = "user" if text.endswith("!") else "assistant"
+            await memory.aput_checkpoint("t", {"last": text}, messages=[{"role": role, "content": text}])
+        first = (await http.get("/api/threads/t/checkpoints")).json()["checkpoints"][-1]["checkpoint_id"]
+        assert (await http.post("/api/threads/t/rewind", json={"to": first})).status_code == 201
+        await http.post("/api/threads/t/messages", json={"messages": [{"role": "assistant", "content": "By train."}]})
+
+        async def said(**params):
+            listed = (await http.get("/api/threads/t/messages", params=params)).json()["messages"]
+            return [each["content"] for each in listed]
+
+        assert await said() == ["To Lyon!", "By train."]
+        assert await said(branches="all") == ["To Lyon!", "By bus.", "By train."]
+        assert await said(checkpoint_id=first) == ["To Lyon!"]
+        assert (await http.get("/api/threads/t/state")).json()["state"] == {"last": "To Lyon!"}
+        assert (await http.post("/api/threads/t/rewind", json={"turns": 9})).status_code == 400
+
+    served(test)

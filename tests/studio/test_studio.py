@@ -64,7 +64,7 @@ def open_page(browser: Any, memory: clew.BaseCheckpointer, tmp_path: Path) -> It
             page = context.new_page()
             page.set_default_timeout(PATIENCE)
             page.on("pageerror", lambda error: problems.append(str(error)))
-            page.on("console", lambda message: message.type == "error" and problems.append(message.text))
+            page.on("console", lambda message: problems.extend([message.text] if message.type == "error" else []))
             page.goto(f"{url}/{path}")
             return page
 
@@ -161,6 +161,16 @@ def test_a_person_forks_renames_and_deletes(open_page, memory):
     page.get_by_role("button", name="Delete it").click()
     shown(page, "Threads")
     assert len(memory.list_threads({"user_id": clew.ANY_USER}, limit=None)) == 151
+
+
+def test_a_person_goes_back_and_the_conversation_follows(open_page, memory):
+    before = memory.list_checkpoints(TRIP)[0]
+    memory.put_checkpoint(TRIP, {"wrong": True}, messages=[{"role": "assistant", "content": "To Mars!"}])
+    page = open_page(f"#/thread/trip?at={before.checkpoint_id}")
+    page.get_by_role("button", name="Go back to here").click()
+    page.locator(".timeline li").nth(6).wait_for()
+    page.locator(".conversation").get_by_text("To Mars!").wait_for(state="detached")
+    assert memory.get_state(TRIP) == memory.get_state({**TRIP, "checkpoint_id": before.checkpoint_id})
 
 
 def test_the_store_shows_totals_days_and_verification(open_page):

@@ -47,6 +47,13 @@ class NewFork(Struct, forbid_unknown_fields=True):
     thread_id: str | None = None
 
 
+class Rewind(Struct, forbid_unknown_fields=True):
+    """Where to go back to: a checkpoint, or before the last user messages."""
+
+    to: str | None = None
+    turns: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
 class Attachments(Struct, forbid_unknown_fields=True):
     """Records to attach to a checkpoint, by key."""
 

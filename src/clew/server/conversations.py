@@ -115,16 +115,15 @@ async def list_items(
     call = call_of(request)
     config = _config(call, conversation_id)
     await _thread(call, config)
+    messages = await call.memory.alist_messages(config)
+    if order == "desc":
+        messages.reverse()
     if after is not None:
-        found(await call.memory.aget_message(config, after), "the item that `after` names")
-    if order == "asc":
-        messages = await call.memory.alist_messages(config, after=after, limit=limit + 1)
-        page, more = messages[:limit], len(messages) > limit
-    else:
-        messages = await call.memory.alist_messages(config, before=after, last=limit + 1)
-        more = len(messages) > limit
-        page = messages[::-1][:limit]
-    return answer(_list([_shown(each) for each in page], more=more))
+        ids = [each.message_id for each in messages]
+        if after not in ids:
+            raise not_found("the item that `after` names")
+        messages = messages[ids.index(after) + 1 :]
+    return answer(_list([_shown(each) for each in messages[:limit]], more=len(messages) > limit))
 
 
 @get("/conversations/{conversation_id:str}/items/{item_id:str}", summary="Get an item", tags=["conversations"])

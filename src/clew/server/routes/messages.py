@@ -9,13 +9,29 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from clew.server.bodies import NewMessages
-from clew.server.calls import IdempotencyKey, Name, PageLimit, UserId, answer, call_of, derived_id, found, with_ids
+from clew.server.calls import (
+    CheckpointId,
+    IdempotencyKey,
+    Name,
+    PageLimit,
+    UserId,
+    answer,
+    call_of,
+    derived_id,
+    found,
+    with_ids,
+)
 from clew.server.interchange import from_json
 from clew.server.routes.threads import Offset, Search
 
 As = Annotated[
     Literal["openai", "openai-responses", "anthropic", "gemini"] | None,
     QueryParameter(name="as", description="Render the page in a provider's format."),
+]
+
+
+Branches = Annotated[
+    Literal["head", "all"], QueryParameter(name="branches", description="One branch, or every message of the thread.")
 ]
 
 
@@ -28,14 +44,16 @@ async def list_messages(
     offset: Offset = 0,
     limit: PageLimit = 50,
     dialect: As = None,
+    checkpoint_id: CheckpointId = None,
+    branches: Branches = "head",
 ) -> Response[Any]:
-    """List messages in order. `next` is the offset of the next page."""
+    """List the messages of the head's branch, or as of a checkpoint, in order. `next` is the offset of the next page."""
     call = call_of(request)
-    config = call.config(thread_id, user_id)
+    config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id)
     if dialect is not None:
-        rendered = await call.memory.alist_messages(config, search, offset, limit, as_=dialect)
+        rendered = await call.memory.alist_messages(config, search, offset, limit, branches=branches, as_=dialect)
         return answer({"messages": list(rendered), "system": rendered.system, "left_out": list(rendered.left_out)})
-    listed = await call.memory.alist_messages(config, search, offset, limit + 1)
+    listed = await call.memory.alist_messages(config, search, offset, limit + 1, branches=branches)
     more = len(listed) > limit
     return answer({"messages": [each.to_dict() for each in listed[:limit]], "next": offset + limit if more else None})
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from litestar import Request, Response, delete, get, patch, post
 from litestar.params import JSONBody, QueryParameter
 
-from clew.server.bodies import NewFork
+from clew.server.bodies import NewFork, Rewind
 from clew.server.calls import IdempotencyKey as Key
-from clew.server.calls import Name, PageLimit, UserId, answer, call_of, derived_id, found
+from clew.server.calls import Name, PageLimit, UserId, answer, call_of, derived_id, etag, found
 
 Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1 << 31, description="How many results to skip.")]
 Search = Annotated[
@@ -79,4 +79,14 @@ async def fork_thread(
     return answer(found(thread, "the fork").to_dict(), status=201)
 
 
-HANDLERS = [list_threads, get_thread, describe_thread, delete_thread, fork_thread]
+@post("/threads/{thread_id:str}/rewind", summary="Go back", tags=["threads"])
+async def rewind_thread(
+    request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[Rewind], user_id: UserId = None
+) -> Response[Any]:
+    """Make an earlier state the head again. The history stays; later messages leave the branch."""
+    call = call_of(request)
+    saved = await call.memory.arewind(call.config(thread_id, user_id, write=True), to=data.to, turns=data.turns)
+    return answer(saved.metadata.to_dict(), status=201, headers={"ETag": etag(saved)})
+
+
+HANDLERS = [list_threads, get_thread, describe_thread, delete_thread, fork_thread, rewind_thread]

@@ -12,6 +12,10 @@ export function Actions({ thread, at, onError }) {
     const made = await api("POST", path("/fork"), { body: { checkpoint_id: at } });
     location.hash = linkTo(made.thread_id);
   });
+  const rewind = tried(async () => {
+    await api("POST", path("/rewind"), { body: { to: at } });
+    location.hash = linkTo(thread.thread_id);
+  });
   const save = tried(async () => {
     const states = await api("GET", path("/history"), { query: { limit: 200 } });
     const content = JSON.stringify({ thread, checkpoints: states.checkpoints }, null, 2);
@@ -32,6 +36,7 @@ export function Actions({ thread, at, onError }) {
   if (asking) return html`<p class="actions" role="alertdialog" aria-label="Delete?">Delete this thread with its ${thread.message_count} messages and ${thread.checkpoint_count} checkpoints? <button class="danger" onClick=${remove}>Delete it</button> <button onClick=${() => setAsking(false)}>Keep it</button></p>`;
   return html`<p class="actions">
     ${at && html`<button onClick=${fork}>Fork from here</button>`}
+    ${at && at !== thread.head?.checkpoint_id && html`<button onClick=${rewind}>Go back to here</button>`}
     <button onClick=${describe}>Rename</button>
     <button onClick=${save}>Export</button>
     <button onClick=${() => setAsking(true)}>Delete…</button>
