@@ -16,7 +16,7 @@ def page_of(thread: Thread, query: MessageQuery) -> list[Said]:
     found = _between(thread.messages, query)
     if query.message_id is not None:
         found = [each for each in found if each[1].message_id == query.message_id]
-    elif query.branch is not None:
+    elif isinstance(query.branch, str) or (query.branch is not None and thread.points):
         ranges = _branch(thread, query)
         found = [each for each in found if is_within(ranges, each[0])]
     needle = query.search or ""
