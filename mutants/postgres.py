@@ -38,7 +38,7 @@ MUTATIONS = [
     # Receipts: a checkpoint with the commit's id, or an entry of the table.
     _sql("receipt", "commit", "x.checkpoint_id = in_commit AND x.receipt;", "x.checkpoint_id = in_commit AND false;"),
     _sql("receipt", "commit", "x.thread_id = in_thread AND x.commit_id = in_commit;", "false;"),
-    _sql("receipt", "fast_save", "r.commit_id = in_checkpoint;", "r.commit_id = in_checkpoint AND false;"),
+    _sql("receipt", "fast_save", "r.commit_id = in_checkpoint),", "r.commit_id = in_checkpoint AND false),"),
     _sql("receipt", "fast_appends", "AND r.commit_id = a.checkpoint_id\n", "AND false\n"),
     _sql("receipt", "fast_appends", "AND c.checkpoint_id = a.commit_id AND c.receipt\n", "AND false\n"),
     _sql(

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from clew.model.config import ANY_USER
     from clew.model.diff import Change, Diff
     from clew.model.encryption import Encryption
+    from clew.model.event import Event
     from clew.model.message import Message
     from clew.model.reports import (
         CleanupReport,
@@ -92,6 +93,7 @@ __all__ = [
     "DistributedCheckpointer",
     "Encryption",
     "EncryptionError",
+    "Event",
     "InMemoryCheckpointer",
     "IndexStats",
     "Lease",
@@ -140,6 +142,7 @@ _EXPORTS = {
     "clew.model.config": "ANY_USER",
     "clew.model.diff": "Change Diff",
     "clew.model.encryption": "Encryption",
+    "clew.model.event": "Event",
     "clew.model.message": "Message",
     "clew.model.reports": "CleanupReport CompactReport Damage IndexStats ResealReport ResyncReport Stats VerifyReport",
     "clew.model.retention": "RetentionPolicy",

@@ -34,6 +34,8 @@ from clew.checkpointer.threads import ThreadMethods
 from clew.checkpointer.turns import TurnMethods
 from clew.checkpointer.users import Users
 from clew.checkpointer.verification import VerifyMethods
+from clew.checkpointer.watch import Watchers
+from clew.checkpointer.watching import WatchMethods
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
@@ -75,6 +77,7 @@ class Checkpointer(
     VerifyMethods,
     CleanupMethods,
     ResealMethods,
+    WatchMethods,
 ):
     """Durable session memory over any storage.
 
@@ -153,6 +156,7 @@ class Checkpointer(
             engine.storage = SettledStorage(storage, engine.background)
         if observed is not None:
             observe(self, engine, observed)
+        self._watchers = Watchers(engine)
         self._loader = Loader(engine, None if state_type is None else loader_of(state_type))
         self._saver = Saver(engine, self._loader)
         self._sweeper = Sweeper(engine)
@@ -221,6 +225,7 @@ class Checkpointer(
             loop = asyncio.get_running_loop()
             mine = [task for task in list(self._engine.tasks) if task.get_loop() is loop]
             await asyncio.gather(*mine, return_exceptions=True)
+        await self._watchers.close()
         runner = self._runner
         try:
             await self._engine.storage.close()

@@ -75,6 +75,7 @@ from typing import Final, Protocol
 from clew.errors import ClewError, ConflictError
 from clew.model.commit import Applied, Commit
 from clew.model.config import RESERVED_USER, User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -211,6 +212,14 @@ class Storage(Protocol):
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         """Remove entries from the journal. Missing entries are ignored."""
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        """Return entries of the store's feed, in an order that keeps each thread's.
+
+        Every commit that is acknowledged after the position of now was returned is in the feed after that
+        position, unless it changed nothing that watchers see (`storage.feed.parts_of`). Repeated and refused
+        commits are not. Entries of other users are included: the caller must filter them.
+        """
 
     async def own(self, name: Own) -> bytes | None:
         """Return Clew's own record `name`, or `None`."""

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeVar
 from clew.errors import ClewError
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -118,6 +119,9 @@ class StorageWrapper:
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         await self._around("apply", lambda: self.inner.trim(entries))
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        return await self._around("read", lambda: self.inner.feed(query))
 
     async def own(self, name: Own) -> bytes | None:
         return await self._around("read", lambda: self.inner.own(name))

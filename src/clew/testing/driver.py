@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.errors import ClewError
 from clew.model.commit import HEAD, Applied, Commit
 from clew.model.config import ANY_USER, User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -226,6 +227,9 @@ class DrivenStorage:
 
     def journal_count(self) -> int:
         return self.run(self.storage.journal(JournalQuery(limit=1))).count
+
+    def feed(self, after: str | None = None, **query: Any) -> FeedPage:
+        return self.run(self.storage.feed(FeedQuery(after=after, **query)))
 
     def everything(self) -> dict[str, Any]:
         """Return everything that can be read, to compare before and after a call."""

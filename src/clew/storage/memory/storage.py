@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 
 from msgspec.structs import replace
@@ -16,6 +14,7 @@ from clew.errors import ClewError
 from clew.ids import new_id
 from clew.model.commit import Applied, Begin, Commit, Removal
 from clew.model.config import ANY_USER, User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.message import folded
 from clew.model.queries import (
     AttachmentQuery,
@@ -28,7 +27,6 @@ from clew.model.queries import (
     SearchQuery,
     StorageStats,
     ThreadQuery,
-    Totals,
     ValuePage,
     ValueQuery,
 )
@@ -42,10 +40,13 @@ from clew.model.records import (
     ThreadRecord,
 )
 from clew.storage.content import content_of, content_queries
+from clew.storage.feed import heard_within
 from clew.storage.found import newest
 from clew.storage.memory.conversation import page_of
 from clew.storage.memory.facts import MemoryFacts, overlapping
-from clew.storage.memory.thread import Thread, info, size_of
+from clew.storage.memory.feed import MemoryFeed
+from clew.storage.memory.stats import stats_of
+from clew.storage.memory.thread import Thread, info
 from clew.storage.memory.undo import Undo
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.rules import Decision, adds, check_owner, decide, is_open_to, next_in_chain
@@ -69,6 +70,7 @@ class MemoryStorage:
         self._created = 0
         self._token = 0
         self._facts = MemoryFacts(self._threads, self._leases)
+        self._feed = MemoryFeed()
         self._undo = Undo()
         """The changes of the current commit, which the next holder undoes if it was interrupted."""
 
@@ -87,7 +89,10 @@ class MemoryStorage:
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         with self._lock:
             self._undo.undo()
-            return [self._outcome(commit) for commit in commits]
+            outcomes = [self._outcome(commit) for commit in commits]
+        if self._feed.began:
+            self._feed.bell.ring()
+        return outcomes
 
     def _outcome(self, commit: Commit) -> Applied | ClewError:
         try:
@@ -105,8 +110,11 @@ class MemoryStorage:
         # Decided: from here on nothing can fail.
         if kept is None and not adds(commit):
             self._add_journal_entry(commit, existing, existing)
-            return Applied(basis=None, removed=self._delete(existing))
+            removed = self._delete(existing)
+            self._feed.add(commit, existing, existing.owner if existing else None, None, removed, self._undo)
+            return Applied(basis=None, removed=removed)
         undo = self._undo
+        owner = existing.owner if existing else None
         thread = kept or self._new_thread(commit, decided)
         thread.begin(undo)
         if kept:
@@ -131,6 +139,7 @@ class MemoryStorage:
         self._add_journal_entry(commit, existing, thread)
         thread.last_in_chain = next_in_chain(commit)
         undo.put(self._threads, commit.thread_id, thread)
+        self._feed.add(commit, existing, owner, thread, removed, undo)
         return thread.outcome(commit, removed=removed)
 
     def _new_thread(self, commit: Commit, decided: Decision[Thread]) -> Thread:
@@ -192,6 +201,23 @@ class MemoryStorage:
     def _draw(self) -> int:
         self._token += 1
         return self._token
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        bell = self._feed.bell
+        heard = bell.listen()
+        try:
+            page = self._feed_page(query)
+            if query.wait and not page.entries and not page.gap and query.after is not None:
+                await heard_within(heard, query.wait)
+                page = self._feed_page(query)
+            return page
+        finally:
+            bell.hang_up(heard)
+
+    def _feed_page(self, query: FeedQuery) -> FeedPage:
+        with self._lock:
+            self._undo.undo()
+            return self._feed.page(query)
 
     async def own(self, name: Own) -> bytes | None:
         return self._own.get(name)
@@ -338,35 +364,8 @@ class MemoryStorage:
     async def stats(self, user: User) -> StorageStats:
         with self._lock:
             self._undo.undo()
-            by_thread: dict[str, Totals] = {}
-            by_day: defaultdict[str, Totals] = defaultdict(Totals)
-            for thread in self._owned(user):
-                records: list[CheckpointRecord | MessageRecord] = list(thread.newest_first(None))
-                records += [message for _, message in thread.messages.values()]
-                ones = [_one(record) for record in records]
-                by_thread[thread.thread_id] = dataclasses.replace(_sum(ones), bytes=thread.size)
-                for record, one in zip(records, ones, strict=True):
-                    day = record.created_at.astimezone(UTC).date().isoformat()
-                    by_day[day] = _sum([by_day[day], one])
             stored = sum(thread.size for thread in self._threads.values())
-            return StorageStats(by_thread=by_thread, by_day=dict(by_day), stored_bytes=stored)
-
-
-def _one(record: CheckpointRecord | MessageRecord) -> Totals:
-    if isinstance(record, CheckpointRecord):
-        return Totals(checkpoints=1, bytes=size_of(record))
-    return Totals(
-        messages=1,
-        tool_calls=record.tool_calls,
-        bytes=size_of(record),
-        input_tokens=record.input_tokens,
-        output_tokens=record.output_tokens,
-    )
-
-
-def _sum(totals: Iterable[Totals]) -> Totals:
-    counts = [dataclasses.astuple(each) for each in totals]
-    return Totals.counted(map(sum, zip(*counts, strict=True))) if counts else Totals()
+            return stats_of(self._owned(user), stored)
 
 
 def _stop(query: MessageQuery | ThreadQuery) -> int | None:

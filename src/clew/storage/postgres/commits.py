@@ -101,7 +101,7 @@ def fast_save_parameters(commit: Commit, users: UserColumn) -> Parameters:
 
 def fast_save_outcome(commit: Commit, answer: Row) -> Applied | None:
     """Return the outcome of `commit_fast_save`; `None` if it applied nothing."""
-    incarnation, epoch, next_value, sequence, parent = answer
+    incarnation, epoch, next_value, sequence, parent, _ = answer
     if sequence is None:
         return None
     return Applied(
@@ -332,7 +332,8 @@ def fast_append_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], ans
     """Return the outcomes in the order of arrival; `None` for commits that the server skipped."""
     outcomes: list[Applied | None] = [None] * len(commits)
     if answer["applied"]:
-        for place, incarnation, epoch, next_value, sequence, parent in zip(*answer.values(), strict=True):
+        *arrays, _ = answer.values()
+        for place, incarnation, epoch, next_value, sequence, parent in zip(*arrays, strict=True):
             commit, arrival = commits[place - 1], arrivals[place - 1]
             basis = Basis(incarnation=incarnation, epoch=epoch, next_value=next_value)
             if commit.checkpoint is None:

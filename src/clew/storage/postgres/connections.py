@@ -69,6 +69,19 @@ class Connections:
                 self._sweeping = later(_IDLE_SECONDS, self._sweep, context=Context())
         return rows
 
+    @property
+    def most(self) -> int:
+        """How many connections there may be."""
+        return int(self._pool.get_max_size())
+
+    async def keep(self) -> Any:
+        """Return a connection to keep until `give_back`. Raises TransientStorageError."""
+        return await self._acquire()
+
+    def give_back(self, connection: Any) -> None:
+        """Release a connection that was kept."""
+        self._release(connection)
+
     async def _give_up(self, connection: Any, error: BaseException) -> None:
         """Release `connection` after `error`. Raises Clew's error for a driver's error."""
         released = self._release(connection)

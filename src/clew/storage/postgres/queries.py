@@ -63,6 +63,7 @@ class Statements:
         self._checkpoints: dict[tuple[bool, ...], str] = {}
         self.ping, self.lease, self._stats = sql["ping"], sql["lease"], sql["stats"]
         self.own, self.put_own = sql["own"], sql["put_own"]
+        self.watch, self.feed, self.feed_trim = sql["watch"], sql["feed"], sql["feed_trim"]
         self.commit_fast_save = sql["commit_fast_save"].replace("@arguments", _arguments(FAST_SAVE_PARAMETERS))
         self.commit = sql["commit"].replace("@arguments", _arguments(COMMIT_PARAMETERS))
         self._series: dict[int, str] = {}

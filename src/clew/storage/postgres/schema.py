@@ -24,12 +24,15 @@ from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
 MIGRATIONS = ("tables.sql",)
 """Script n brings the tables to version n; a new schema runs all. A released one never changes."""
 
-FUNCTIONS = ("shared.sql", "commit.sql", "fast_appends.sql", "fast_save.sql", "lease.sql")
-"""The functions. Their names end with a digest, so each process calls those of its own code."""
+FUNCTIONS = ("feed.sql", "shared.sql", "commit.sql", "fast_appends.sql", "fast_save.sql", "lease.sql")
+"""The functions. Their names end with a digest, so each process calls those of its own code.
+
+feed.sql also creates the tables of the feed where they are missing."""
 
 TABLES = (
     *("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal", "own"),
     *("search_segments", "search_cells", "search_chunks", "search_waiting"),
+    *("feed", "feed_state"),
 )
 """The tables with records."""
 

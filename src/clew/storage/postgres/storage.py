@@ -15,6 +15,7 @@ import asyncpg
 from clew.errors import ClewError, ConfigError, StorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER, User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -56,6 +57,7 @@ from clew.storage.postgres.search_index import index_messages
 from clew.storage.postgres.settings import PoolSettings, server_of_pool, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
+from clew.storage.postgres.watching import Watching
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.refusals import not_the_owner
 from clew.storage.search_plan import DIRECT_THREADS, is_direct, is_due
@@ -69,8 +71,15 @@ _Load = tuple[CheckpointQuery, list[Any]]
 class _Home:
     """The state of one event loop: its connections, and the commits and loads that wait for them."""
 
-    def __init__(self, connections: Connections, batcher: Batcher, loads: ReadBatcher[_Load, CheckpointPage]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        watching: Watching,
+        batcher: Batcher,
+        loads: ReadBatcher[_Load, CheckpointPage],
+    ) -> None:
         self.connections = connections
+        self.watching = watching
         self.batcher = batcher
         self.loads = loads
 
@@ -123,16 +132,18 @@ class PgStorage:
         except BaseException:
             await connections.close(pool_too=own)
             raise
+        watching = Watching(connections, self._statements, self._users, self._schema.name)
+        given = connections, watching
         return _Home(
             connections,
-            Batcher(
-                partial(self._many, connections), partial(self._series, connections), partial(self._one, connections)
-            ),
+            watching,
+            Batcher(partial(self._many, *given), partial(self._series, *given), partial(self._one, *given)),
             ReadBatcher(partial(self._heads, connections), at_once=_LOADS_AT_ONCE, most=_LOADS_TOGETHER),
         )
 
     async def _leave(self, home: _Home) -> None:
         await home.batcher.finish(CLOSE_TIMEOUT)
+        await home.watching.close()
         await home.connections.close(pool_too=self._pool is None or self._release_resources)
 
     async def _fetch(self, question: Question) -> list[Any]:
@@ -176,28 +187,38 @@ class PgStorage:
             return error
         return None
 
-    async def _many(self, connections: Connections, commits: Sequence[Commit]) -> list[Applied | None]:
+    async def _many(
+        self, connections: Connections, watching: Watching, commits: Sequence[Commit]
+    ) -> list[Applied | None]:
         if len(commits) == 1 and is_save(commits[0]):
             parameters = fast_save_parameters(commits[0], self._users)
             (answer,) = await connections.fetch(self._statements.commit_fast_save, parameters)
+            if answer["fed"]:
+                watching.announce()
             return [fast_save_outcome(commits[0], answer)]
         # Sorted, because the server locks the threads in this order: another could deadlock.
         arrivals = sorted(range(len(commits)), key=[commit.thread_id for commit in commits].__getitem__)
         in_order = [commits[arrival] for arrival in arrivals]
         parameters = fast_append_parameters(in_order, arrivals, self._users)
         (answer,) = await connections.fetch(self._statements.commit_fast_appends, parameters)
+        if answer["fed"]:
+            watching.announce()
         return fast_append_outcomes(in_order, arrivals, answer)
 
-    async def _series(self, connections: Connections, commits: Sequence[Commit]) -> list[Outcome | None]:
+    async def _series(
+        self, connections: Connections, watching: Watching, commits: Sequence[Commit]
+    ) -> list[Outcome | None]:
         """Apply commits of one thread in one transaction, except where the outcome is `None`."""
         parameters = [each for commit in commits for each in commit_parameters(commit, self._users)]
         answers = await connections.fetch(self._statements.commit_series(len(commits)), parameters)
+        if any(answer["fed"] for answer in answers):
+            watching.announce()
         return [
             None if answer["outcome"] == "again" else outcome(commit, answer)
             for commit, answer in zip(commits, answers, strict=True)
         ]
 
-    async def _one(self, connections: Connections, commit: Commit) -> Outcome:
+    async def _one(self, connections: Connections, watching: Watching, commit: Commit) -> Outcome:
         parameters = commit_parameters(commit, self._users)
         while True:
             try:
@@ -210,6 +231,8 @@ class PgStorage:
                     return error
                 raise
             if answer["outcome"] != "again":
+                if answer["fed"]:
+                    watching.announce()
                 return outcome(commit, answer)
 
     async def _heads(self, connections: Connections, loads: Sequence[_Load]) -> list[CheckpointPage]:
@@ -302,6 +325,9 @@ class PgStorage:
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
             await self._fetch(self._statements.trim(entries))
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        return await (await self._homes.get()).watching.page(query)
 
     async def own(self, name: Own) -> bytes | None:
         found = await self._fetch((self._statements.own, [name.value]))

@@ -17,6 +17,7 @@ from clew.model.records import Basis
 from clew.storage.columns import damaged_thread, pack_labels
 from clew.storage.conversions import bytes_text, micros, moment_or_none, text_bytes, union
 from clew.storage.redis.caller import Argument, Call, Caller
+from clew.storage.redis.feed import ClusterFeed
 from clew.storage.redis.header import Header, read_header
 from clew.storage.redis.journal import ListedJournals
 from clew.storage.redis.keys import Keys
@@ -207,7 +208,7 @@ def outcome(answer: list[Any], commit: Commit) -> tuple[Applied | ClewError, Sta
     """Return the outcome, and the thread's standing (None if refused, or no thread is left)."""
     if not answer[0]:
         return _refusal(answer, commit), None
-    code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created, _ = answer
+    code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created, *_ = answer
     if not incarnation:
         return Applied(basis=None, removed=removed), None
     applied = Applied(
@@ -224,6 +225,11 @@ def outcome(answer: list[Any], commit: Commit) -> tuple[Applied | ClewError, Sta
 def listing_of(answer: list[Any]) -> int:
     """Return the listing that the journal index must have; 0 if the commit left no entry."""
     return int(answer[11]) if answer[0] else 0
+
+
+def told_of(answer: list[Any]) -> list[Any]:
+    """Return what the caller has to write to the feed: nothing, if the script did, or there is nothing."""
+    return answer[12] or [] if answer[0] else []
 
 
 def _refusal(answer: list[Any], commit: Commit) -> ClewError:
@@ -255,6 +261,9 @@ class Applier:
         self._caller = caller
         self._keys = keys
         self._ttl = ttl
+        self._feed = keys.feed if caller.router.single else None
+        """The feed's key, if the script may write it."""
+        self._cluster_feed = None if caller.router.single else ClusterFeed(caller, keys)
         self._threads = ListedThreads(keys)
         self._journals = ListedJournals(keys)
 
@@ -306,7 +315,8 @@ class Applier:
 
     def _send_on(self, link: Link, commit: Commit, key: bytes, source: Source | None) -> _Sent:
         arguments = commit_arguments(commit, self._ttl, source)
-        return _Sent(commit, Call(self._caller, link, COMMIT, key, *arguments, commits=True))
+        keys = (key,) if self._feed is None else (key, self._feed)
+        return _Sent(commit, Call(self._caller, link, COMMIT, *keys, *arguments, keys=len(keys), commits=True))
 
     async def _source(self, commit: Commit) -> Source | None:
         fork = commit.fork
@@ -328,6 +338,8 @@ class Applier:
     def _settled_outcome(self, sent: _Sent, answer: list[Any]) -> Applied | ClewError | None:
         """Return the outcome, or None if the indexes must be written first."""
         thread_id = sent.commit.thread_id
+        if self._cluster_feed is not None and told_of(answer) and not self._cluster_feed.is_unwatched():
+            return None
         result, standing = outcome(answer, sent.commit)
         if standing is None and isinstance(result, Applied):
             self._threads.forget(thread_id)
@@ -351,6 +363,8 @@ class Applier:
             else:
                 await self._threads.add(self._caller, thread_id, standing, journal_calls)
             self._journals.remember(thread_id, listing_of(answer))
+            if self._cluster_feed is not None and told_of(answer):
+                await self._cluster_feed.tell(thread_id, told_of(answer))
         except CorruptRecordError as error:
             return damaged_thread(sent.commit.thread_id, str(error))
         except ClewError as error:

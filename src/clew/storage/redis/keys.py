@@ -49,6 +49,7 @@ class Keys:
         self._start = self._prefix + b":{"
         self.meta = self._start + b"meta}"
         self.token = self._start + b"token}"
+        self.feed = self._start + b"feed}"
 
     def own(self, name: Own) -> bytes:
         """Return the key of one of Clew's own records. Only these keys end with the brace."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from hiredis import ReplyError
@@ -26,6 +27,14 @@ class Node:
         self._limits = limits
         self._links: list[Link | None] = [None] * limits.pool_size
         self._opening = [asyncio.Lock() for _ in self._links]
+
+    def apart(self) -> Node:
+        """Return the same server with one link of its own, for calls that block it."""
+        return Node(self.where, self._connect, replace(self._limits, pool_size=1, min_idle=0, health_check=0))
+
+    @property
+    def read_timeout(self) -> float:
+        return self._limits.read_timeout
 
     def for_commits(self) -> Link | None:
         """Return the link for commits if it is open."""

@@ -42,7 +42,7 @@ def _digested(text: str) -> Script:
     return Script(packed, hashlib.sha1(packed, usedforsecurity=False).hexdigest().encode())
 
 
-COMMIT = _script("journal", "receipts", "layout", "rules", "fast_append", "common", "content_rules", "commit")
+COMMIT = _script("feed", "journal", "receipts", "layout", "rules", "fast_append", "common", "content_rules", "commit")
 CHECKPOINTS = _script("layout", "common", "checkpoints")
 VALUES = _script("layout", "common", "values")
 ATTACHMENTS = _script("layout", "common", "attachments")
@@ -63,3 +63,4 @@ SURVEY = _script("journal", "survey")
 TRIM = _script("journal", "layout", "common", "trim")
 INVALIDATE_LISTING = _script("journal", "invalidate_listing")
 LIST_JOURNAL = _script("list_journal")
+WATCH = _script("watch")

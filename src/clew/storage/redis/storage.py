@@ -14,6 +14,7 @@ from redis.asyncio.connection import ConnectionPool
 from clew.errors import ClewError, ConfigError
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -35,6 +36,7 @@ from clew.storage.protocol import Capabilities, Own
 from clew.storage.redis import queries
 from clew.storage.redis.caller import Caller
 from clew.storage.redis.commits import Applier
+from clew.storage.redis.feed import FeedReader
 from clew.storage.redis.journal import Journal
 from clew.storage.redis.keys import Keys
 from clew.storage.redis.layout import digits_time, owner_name, time_digits, user_field
@@ -57,6 +59,15 @@ class _Session:
     caller: Caller
     applier: Applier
     journal: Journal
+    feed: FeedReader
+
+    async def close(self) -> None:
+        await self.feed.close()
+        await self.caller.router.close()
+
+    def drop(self) -> None:
+        self.feed.abandon()
+        self.caller.router.drop()
 
 
 class RedisStorage:
@@ -160,8 +171,8 @@ class RedisStorage:
         self._sessions = PerLoop(
             f"Redis at {address.where}",
             self._start,
-            lambda session: session.caller.router.close(),
-            lambda session: session.caller.router.drop(),
+            _Session.close,
+            _Session.drop,
         )
         self._session = self._sessions.get
 
@@ -176,7 +187,8 @@ class RedisStorage:
         except BaseException:
             await caller.router.close()
             raise
-        return _Session(caller, Applier(caller, self._keys, self._ttl), Journal(caller, self._keys))
+        keys = self._keys
+        return _Session(caller, Applier(caller, keys, self._ttl), Journal(caller, keys), FeedReader(caller, keys))
 
     async def setup(self) -> None:
         await prepare((await self._session()).caller, self._keys)
@@ -247,6 +259,9 @@ class RedisStorage:
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         await (await self._session()).journal.trim(entries)
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        return await (await self._session()).feed.page(query)
 
     async def own(self, name: Own) -> bytes | None:
         key = self._keys.own(name)

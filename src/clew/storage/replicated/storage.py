@@ -21,6 +21,7 @@ from clew.errors import (
 )
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -43,6 +44,7 @@ from clew.storage.protocol import Capabilities, Own, Storage
 from clew.storage.replicated.coordinator import Coordinator
 from clew.storage.replicated.copies import BusyError, Unbroken, check_complete, end_of_chain, must_be_complete
 from clew.storage.replicated.failover import Settings, Silent, Use
+from clew.storage.replicated.feed import PairFeed
 from clew.storage.replicated.fence import Incarnations, lease_lost, lease_with_term, with_term, without_term
 from clew.storage.replicated.journal_format import pack
 from clew.storage.replicated.monitor import Monitor
@@ -68,8 +70,7 @@ class ReplicatedStorage(StorageWrapper):
 
     `mode="sync"` acknowledges a commit when both stores have it, `"async"` when the primary has it,
     with a journal entry that is shipped to the secondary soon after. A commit that one store
-    acknowledged alone stays in its journal until the other store has it, so none is lost.
-    docs/replication.md explains the settings.
+    acknowledged alone stays in its journal until the other store has it. See docs/replication.md.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class ReplicatedStorage(StorageWrapper):
             min(_POLL, health_check_interval / 3),
             suspends=self.capabilities.suspends,
         )
+        self._feed = PairFeed(self._primary, self._secondary, clock)
         self._incarnations = Incarnations()
         self._chains_ended: BoundedMap[str, int] = BoundedMap(max_entries=_REMEMBERED)
         self._warned = False
@@ -331,6 +333,9 @@ class ReplicatedStorage(StorageWrapper):
 
     async def stats(self, user: User) -> StorageStats:
         return await self._serve(lambda store, _: store.stats(user))
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        return await self._serve(lambda _, use: self._feed.page(use.side, query))
 
     # Maintenance
 

@@ -8,9 +8,7 @@ commits of the transaction.
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections.abc import Callable
 
 from clew.errors import ClewError
 from clew.ids import new_id
@@ -33,8 +31,10 @@ from clew.storage.sqlite.additions import (
     new_log,
 )
 from clew.storage.sqlite.branches import add_point
+from clew.storage.sqlite.bulk import BulkStatement, Column
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.facts import FastPathFacts, SQLiteFacts
+from clew.storage.sqlite.feed import FeedWriter
 from clew.storage.sqlite.fts5 import reset_indexes
 from clew.storage.sqlite.message_index import MessageIndex
 from clew.storage.sqlite.receipts import add_receipts
@@ -42,32 +42,6 @@ from clew.storage.sqlite.removals import remove, remove_thread
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread, other_id
 from clew.storage.sqlite.thread_index import ThreadIndex
-
-Column = str | int | bytes | None
-_BULK_SIZES = (64, 16, 4, 1)
-
-
-class BulkStatement:
-    """A statement with one `VALUES (?, …)`, run over many rows at a time.
-
-    Each call of SQLite releases the GIL and has to wait for it again, so fewer calls are faster. There
-    are only a few numbers of rows per call, so that the statements stay prepared.
-    """
-
-    def __init__(self, statement: str) -> None:
-        before, values, after = re.split(r"VALUES (\([^)]*\))", statement)
-        self._width = values.count("?")
-        self._texts = [(size, f"{before}VALUES {', '.join([values] * size)}{after}") for size in _BULK_SIZES]
-
-    def __call__(self, execute: Callable[[str, list[Column]], object], columns: list[Column]) -> None:
-        """Run it over the rows in `columns`, which lie one after the other."""
-        width, at = self._width, 0
-        for size, text in self._texts:
-            length = size * width
-            while len(columns) - at >= length:
-                execute(text, columns[at : at + length])
-                at += length
-
 
 _SQL = named("writes.sql")
 _ADD_VALUES, _ADD_CHECKPOINTS = BulkStatement(_SQL["add_values"]), BulkStatement(_SQL["add_checkpoint"])
@@ -86,6 +60,7 @@ class Applier:
         self._execute = connection.execute
         self._index = MessageIndex(connection)
         self._thread_index = ThreadIndex(connection)
+        self.feed = FeedWriter(connection)
         self._data_version = -1
         self._to_index = 0
         self._threads: dict[str, Thread] = {}
@@ -104,6 +79,8 @@ class Applier:
             self._data_version = version
             self._threads.clear()
             self._to_index = self._thread_index.waiting()
+            self.feed.look()
+        self.feed.begin()
 
     def reset_indexes(self) -> None:
         """Drop the substring indexes at the start of a transaction. Later commits rebuild them."""
@@ -120,6 +97,7 @@ class Applier:
                 columns += thread.changes()
             _CHANGE_THREADS(self._execute, columns)
             self._changed.clear()
+        self.feed.flush()
         if self._to_index > thread_index.WAITING:
             self._thread_index.advance(thread_index.AT_ONCE)
             self._to_index = self._thread_index.waiting()
@@ -128,6 +106,7 @@ class Applier:
         """Undo the transaction and forget what it made known."""
         for known in (self._threads, self._changed, self._new_values, self._new_checkpoints, self._buffered):
             known.clear()
+        self.feed.forget()
         self._data_version = -1
         if self.connection.in_transaction:
             self._execute("ROLLBACK")
@@ -204,6 +183,8 @@ class Applier:
             thread.updated_at = at
         self._changed[thread.thread_no] = thread
         self._buffered.add((thread.thread_no, checkpoint_id))
+        if self.feed.until:
+            self.feed.add_checkpoint(thread, namespace, checkpoint_id)
         self._new_checkpoints += (
             thread.thread_no,
             sequence,
@@ -240,7 +221,11 @@ class Applier:
         after = decided.last_in_chain
         if kept is None and not adds(commit):
             add_journal_entry(self.connection, commit, after, existing)
-            return Applied(basis=None, removed=self._delete(existing))
+            removed = self._delete(existing)
+            if self.feed.until and existing:
+                self.feed.add(commit, existing, existing.owner, None, removed)
+            return Applied(basis=None, removed=removed)
+        owner = existing.owner if existing else None
         log_no = fork_log(self.connection, decided.origin[0]) if decided.origin else None
         if kept:
             removed = remove(self.connection, kept, commit.remove or _NOTHING, decided.dropped, self._index)
@@ -266,6 +251,8 @@ class Applier:
         add_journal_entry(self.connection, commit, after, thread)
         advance_chain(self.connection, thread, commit)
         self._changed[thread.thread_no] = thread
+        if self.feed.until:
+            self.feed.add(commit, existing, owner, thread, removed)
         return self._applied(thread, commit, removed=removed)
 
     def _applied(self, thread: Thread, commit: Commit, *, removed: int = 0, repeated: bool = False) -> Applied:

@@ -1,4 +1,4 @@
-"""Requests inside the writer's transaction: leases, own records, journal trimming."""
+"""Requests inside the writer's transaction: leases, own records, journal trimming, the feed."""
 
 from __future__ import annotations
 
@@ -105,3 +105,11 @@ class TrimRequest:
 
     def __call__(self, applier: Applier) -> None:
         applier.connection.execute(_SQL["drop_entries"], (json.dumps([each.position for each in self.entries]),))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """Begins the feed, or notes that it is watched."""
+
+    def __call__(self, applier: Applier) -> None:
+        applier.feed.watch()

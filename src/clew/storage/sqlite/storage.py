@@ -14,9 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple, cast, get_args
 
+from msgspec.structs import replace
+
+from clew.answers import Answer
 from clew.errors import ClewError, ConfigError, StorageError
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -35,13 +39,21 @@ from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, Lea
 from clew.os_threads import Hands
 from clew.storage.batching import ReadBatcher
 from clew.storage.execution import may_block, offload
+from clew.storage.feed import heard_within
 from clew.storage.loops import forget_closed
 from clew.storage.protocol import Capabilities, Own
-from clew.storage.sqlite import queries
+from clew.storage.sqlite import feed, queries
 from clew.storage.sqlite.connections import Connections, Synchronous
 from clew.storage.sqlite.failures import storage_error
 from clew.storage.sqlite.fts5 import begin_merge, continue_merge, existing_indexes, is_index_damaged
-from clew.storage.sqlite.requests import LeaseRequest, OwnRequest, TrimRequest, drop_index, index_some_messages
+from clew.storage.sqlite.requests import (
+    LeaseRequest,
+    OwnRequest,
+    TrimRequest,
+    WatchRequest,
+    drop_index,
+    index_some_messages,
+)
 from clew.storage.sqlite.search import search
 from clew.storage.sqlite.search_index import has_search_index
 from clew.storage.sqlite.thread_index import index_some
@@ -57,6 +69,8 @@ _LOADS_AT_ONCE, _LOADS_TOGETHER = 2, 32
 """Two calls, so that a large state delays nobody. More would compete for the GIL."""
 _PAGES_RECLAIMED_AT_ONCE = 2_000
 _FORK_PATIENCE = 10.0
+_LOOK_SECONDS = 0.1
+"""How often a waiting watcher looks for commits of other processes."""
 
 
 class _Opened:
@@ -221,6 +235,38 @@ class SQLiteStorage:
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
             await self._write(Job(call=TrimRequest(entries)))
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        bell = self._in_use().writer.bell
+        heard = bell.listen()
+        try:
+            page, last = await self._feed_page(query)
+            if query.wait and query.after is not None and not page.entries and not page.gap:
+                await self._await_entry(heard, last, query.wait)
+                page, _ = await self._feed_page(query)
+            return page
+        finally:
+            bell.hang_up(heard)
+
+    async def _feed_page(self, query: FeedQuery) -> tuple[FeedPage, int]:
+        """Return the page, and the number of the last entry."""
+        gap = False
+        while True:
+            page, note, last = await self._read(feed.read, query)
+            if note:
+                await self._write(Job(call=WatchRequest()))
+            if page is not None:
+                return replace(page, gap=page.gap or gap), last
+            # Nobody watched until now.
+            query, gap = FeedQuery(), query.after is not None
+
+    async def _await_entry(self, heard: Answer[None], last: int, seconds: float) -> None:
+        """Wait until this process or another one writes an entry after `last`."""
+        waited = 0.0
+        while waited < seconds and not await heard_within(heard, min(_LOOK_SECONDS, seconds - waited)):
+            waited += _LOOK_SECONDS
+            if await self._read(feed.last_number) != last:
+                return
 
     async def own(self, name: Own) -> bytes | None:
         return await self._read(queries.own, name)

@@ -18,6 +18,7 @@ from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Commit
 from clew.os_threads import OwnThread
 from clew.storage.columns import damaged_thread
+from clew.storage.feed import Bell
 from clew.storage.loops import forget_closed
 from clew.storage.sqlite.applier import Applier
 from clew.storage.sqlite.connections import Connections, wait_until_released
@@ -79,6 +80,8 @@ class Writer:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self.bell = Bell()
+        """Rings when this process has written to the feed."""
         self._applier: Applier | None = None
         self._finished = True
         """Whether the last transaction was committed or rolled back, and the applier knows."""
@@ -328,6 +331,8 @@ class Writer:
         except StorageError as error:
             raise _FileFailedError(error) from error
         self._wal_checkpoints.wrote(jobs)
+        if applier.feed.written:
+            self.bell.ring()
 
     def _undo(self, applier: Applier) -> None:
         applier.rollback()

@@ -9,6 +9,7 @@ from clew.testing.contract.content import ContentContract
 from clew.testing.contract.cross_search import CrossSearchContract
 from clew.testing.contract.durability import DurabilityContract
 from clew.testing.contract.edges import EdgeContract
+from clew.testing.contract.feed import FeedContract
 from clew.testing.contract.forks import ForkContract
 from clew.testing.contract.journal import JournalContract
 from clew.testing.contract.leases import LeaseContract
@@ -44,6 +45,7 @@ class StorageContract(
     LeaseContract,
     JournalContract,
     OwnContract,
+    FeedContract,
 ):
     """The tests of a storage. Subclass it in a test module, and define how to make the storage:
 

@@ -25,7 +25,8 @@ CREATE OR REPLACE FUNCTION @schema.commit_@code(
     begin_incarnation text, begin_epoch bigint, in_chained boolean, in_after text, in_journal bytea, in_receipts text[],
     in_back text,
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
-    OUT sequence bigint, OUT parent text, OUT created_at bigint, OUT removed bigint
+    OUT sequence bigint, OUT parent text, OUT created_at bigint, OUT removed bigint,
+    OUT fed boolean
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
 DECLARE
     t @schema.threads;
@@ -46,8 +47,11 @@ DECLARE
     counted_bytes bigint;
     lease_space text;
     branch_from bigint;
+    owner_before @user := NULL;
+    known_sequence bigint;
 BEGIN
     removed := 0;
+    fed := false;
     IF in_journal IS NOT NULL THEN
         PERFORM FROM @schema.threads AS x WHERE x.thread_id = in_thread;
         as_new := NOT FOUND;
@@ -71,6 +75,7 @@ BEGIN
         RETURN;
     END IF;
     kept := there AND NOT drop_thread;
+    owner_before := t.user_id;
     IF there THEN
         IF @rule_owner IS NOT TRUE THEN
             outcome := 'owner';
@@ -120,6 +125,7 @@ BEGIN
         number := coalesce(t.sequence, 0);
         RETURN;
     END IF;
+    known_sequence := t.sequence;
     IF NOT kept THEN
         t.sequence := 0;
         t.next_value := 0;
@@ -145,6 +151,10 @@ BEGIN
                 in_thread, nextval('@text_schema.journal_positions'), in_commit, last_commit, t.incarnation, in_at, in_journal);
         END IF;
         IF there THEN
+            INSERT INTO @schema.feed
+            SELECT pg_current_xact_id(), nextval('@text_schema.feed_numbers'), known_sequence, 2, in_thread, t.user_id, t.incarnation
+            FROM @rule_watched;
+            fed := FOUND;
             PERFORM @schema.forget_@code(in_thread);
             removed := @rule_counted;
         END IF;
@@ -527,6 +537,18 @@ BEGIN
         size = t.size + bytes, updated_at = t.updated_at, active = t.updated_at >> 27, head = t.head, run_id = t.run_id,
         text = t.text, data = t.data, chain = t.chain, chained_at = t.chained_at, points = t.points, labels = t.labels
     WHERE x.thread_id = in_thread;
+    IF made_id IS NOT NULL OR message_ids IS NOT NULL OR describes OR removed > 0 OR (there AND drop_thread) THEN
+        INSERT INTO @schema.feed
+        SELECT pg_current_xact_id(), nextval('@text_schema.feed_numbers'), t.sequence,
+            (describes OR in_source IS NOT NULL)::integer + 2 * (there AND drop_thread)::integer
+                + 4 * (kept AND drop_state AND removed > 0)::integer,
+            in_thread, t.user_id, t.incarnation, made_namespace, made_id, message_ids,
+            CASE WHEN there AND owner_before IS DISTINCT FROM t.user_id THEN coalesce('+' || owner_before::text, '-') END,
+            CASE WHEN kept AND removed > 0 THEN drop_namespaces END, CASE WHEN kept AND removed > 0 THEN drop_checkpoints END,
+            CASE WHEN kept AND removed > 0 THEN drop_messages END
+        FROM @rule_watched;
+        fed := FOUND;
+    END IF;
 
     outcome := 'applied';
     incarnation := t.incarnation;

@@ -4,7 +4,8 @@
 -- arrays have one commit per thread, in the order of the thread ids, so that concurrent calls lock
 -- the rows in the same order. `applied` has the positions (from 1) of the commits that were
 -- applied; the other OUT arrays are parallel to it. Skipped commits are left to `commit`. Raises
--- unique_violation, and applies nothing, if one was applied before or lost its lease.
+-- unique_violation, and applies nothing, if one was applied before or lost its lease. `fed`: those that
+-- watchers see are in the feed.
 --
 -- An array is NULL if no commit needs it. `attachment_of` and `message_of` have the position of the
 -- commit. `arrivals` (the order in which the commits arrived) is given if a thread may be new.
@@ -27,7 +28,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_fast_appends_@code(
     message_times bigint[], message_sizes bigint[], message_datas bytea[], message_inputs bigint[], message_outputs bigint[],
     chains text[], afters text[], journals bytea[], begin_incarnations text[], begin_epochs bigint[],
     OUT applied integer[], OUT new_incarnations text[], OUT new_epochs bigint[], OUT new_next_values bigint[],
-    OUT new_sequences bigint[], OUT new_parents text[]
+    OUT new_sequences bigint[], OUT new_parents text[], OUT fed boolean
 ) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $clew$
 DECLARE
@@ -35,6 +36,8 @@ DECLARE
     next_messages bigint[];
     locked integer[];
     last_commits text[];
+    owners @user[];
+    known boolean;
 BEGIN
     IF arrivals IS NOT NULL THEN
         IF journals IS NOT NULL THEN
@@ -108,7 +111,7 @@ BEGIN
         ) AS a
         WHERE t.thread_id = in_thread AND @rule_owner AND @rule_deleted AND @rule_epoch AND @rule_after AND @rule_first
             AND @rule_head AND @rule_sound AND a.place <> ALL (skipped) AND (locked IS NULL OR a.place = ANY (locked))
-        RETURNING a.*, t.incarnation AS known_incarnation, t.epoch AS known_epoch, t.next_value, t.sequence,
+        RETURNING a.*, t.user_id AS owner, t.incarnation AS known_incarnation, t.epoch AS known_epoch, t.next_value, t.sequence,
             t.next_message - coalesce(in_message_count, 0) AS next_message,
             CASE WHEN a.flags & 2 <> 0 THEN in_parent ELSE t.head_before END AS parent_id
     ), added_checkpoints AS (
@@ -121,17 +124,20 @@ BEGIN
         SELECT c.in_thread, c.in_first, c.in_count, c.in_digests, c.in_data FROM changed AS c WHERE c.in_first IS NOT NULL
     )
     SELECT array_agg(c.place::integer), array_agg(c.known_incarnation), array_agg(c.known_epoch), array_agg(c.next_value),
-        array_agg(c.sequence), array_agg(c.parent_id), array_agg(c.next_message)
-    INTO applied, new_incarnations, new_epochs, new_next_values, new_sequences, new_parents, next_messages
+        array_agg(c.sequence), array_agg(c.parent_id), array_agg(c.next_message), array_agg(c.owner)
+    INTO applied, new_incarnations, new_epochs, new_next_values, new_sequences, new_parents, next_messages, owners
     FROM changed AS c;
     IF applied IS NULL THEN
         RETURN;
     END IF;
 
-    PERFORM FROM unnest(thread_ids, checkpoint_ids) WITH ORDINALITY AS a (thread_id, checkpoint_id, place)
-    JOIN @schema.receipts AS r ON r.thread_id = a.thread_id AND r.commit_id = a.checkpoint_id
-    WHERE a.place = ANY (applied);
-    IF FOUND THEN
+    SELECT EXISTS (
+        SELECT FROM unnest(thread_ids, checkpoint_ids) WITH ORDINALITY AS a (thread_id, checkpoint_id, place)
+        JOIN @schema.receipts AS r ON r.thread_id = a.thread_id AND r.commit_id = a.checkpoint_id
+        WHERE a.place = ANY (applied)
+    ), EXISTS (SELECT FROM @rule_watched)
+    INTO known, fed;
+    IF known THEN
         RAISE EXCEPTION 'clew: one of these commits was applied before' USING ERRCODE = 'unique_violation';
     END IF;
     IF commit_ids IS NOT NULL THEN
@@ -192,5 +198,16 @@ BEGIN
         FROM unnest(attachment_of, attachment_namespaces, attachment_checkpoints, attachment_keys, attachment_datas)
             AS a (place, namespace, checkpoint_id, key, data)
         WHERE a.place = ANY (applied);
+    END IF;
+    IF fed THEN
+        INSERT INTO @schema.feed
+        SELECT pg_current_xact_id(), nextval('@text_schema.feed_numbers'), c.sequence, 0, a.thread_id, c.owner, c.incarnation,
+            CASE WHEN a.checkpoint_id IS NOT NULL THEN coalesce(a.namespace, '') END, a.checkpoint_id, (
+                SELECT array_agg(m.message_id ORDER BY m.n)
+                FROM unnest(message_of, message_ids) WITH ORDINALITY AS m (place, message_id, n) WHERE m.place = c.place)
+        FROM unnest(applied, new_sequences, new_incarnations, owners) AS c (place, sequence, incarnation, owner)
+        JOIN unnest(thread_ids, namespaces, checkpoint_ids, message_counts)
+            WITH ORDINALITY AS a (thread_id, namespace, checkpoint_id, message_count, place) ON a.place = c.place
+        WHERE a.checkpoint_id IS NOT NULL OR a.message_count > 0;
     END IF;
 END $clew$;

@@ -386,3 +386,30 @@ SELECT version, EXISTS (
     FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
     WHERE p.proname = ANY ($1::text[]::name[]) AND n.nspname = '@text_name') AS functions
 FROM @schema.clew_schema
+
+-- name: watch
+SELECT @schema.watch_@code($1, $2::text::interval, $3::text::interval)
+
+-- The state of the feed, the present snapshot, and entries that position `$1` (its `xmax`) and `$2` (its
+-- `xip`) does not show. `$3`: the page ends where this snapshot does, after entry `$4` within it.
+-- name: feed
+SELECT s.generation, s.until > now() AS written, s.until < now() + $6::text::interval AS note,
+    s.trimmed::text AS trimmed, pg_current_snapshot()::text AS snapshot, e.*
+FROM @schema.feed_state AS s LEFT JOIN LATERAL (
+    SELECT number, sequence, flags, thread_id, owner, incarnation, namespace, checkpoint_id, former,
+        to_json(message_ids)::text AS messages, to_json(gone_namespaces)::text AS gone_namespaces,
+        to_json(gone_checkpoints)::text AS gone_checkpoints, to_json(gone_messages)::text AS gone_messages
+    FROM @schema.feed
+    WHERE (transaction >= $1::text::xid8 OR transaction = ANY ($2::text[]::xid8[]))
+        AND ($3::text IS NULL OR pg_visible_in_snapshot(transaction, $3::text::pg_snapshot)) AND number > $4
+    ORDER BY number LIMIT $5
+) AS e ON true
+ORDER BY e.number
+
+-- name: feed_trim
+WITH newest AS MATERIALIZED (
+    SELECT transaction FROM @schema.feed ORDER BY transaction DESC, number DESC OFFSET $1 LIMIT 1
+), noted AS (
+    UPDATE @schema.feed_state SET trimmed = newest.transaction FROM newest
+)
+DELETE FROM @schema.feed AS f USING newest WHERE f.transaction <= newest.transaction

@@ -3,7 +3,8 @@
 -- `t` is the thread's row. The commit's fields are parameters or columns: `in_user`, `in_any` (any
 -- user may write), `in_incarnation` and `in_epoch` (its basis), `in_first` (its first value
 -- number), `in_chained` and `in_after` (its place in the chain), `in_parent`, `in_any_parent` (the
--- parent need not be the head). A rule that is false or NULL forbids the commit.
+-- parent need not be the head). A rule that is false or NULL forbids the commit. `watched` is the row
+-- that says that the feed is written.
 
 -- name: owner
 (t.user_id IS NULL OR in_any OR t.user_id = in_user)
@@ -48,3 +49,6 @@ head = CASE WHEN coalesce(in_namespace, '') = '' THEN coalesce(in_checkpoint, t.
 -- The checkpoints and messages of a thread, whose counts may be damaged.
 -- name: counted
 (least(greatest(t.checkpoint_count, 0), @largest) + least(greatest(t.message_count, 0), @largest))
+
+-- name: watched
+@schema.feed_state AS w WHERE w.until > now()

@@ -301,5 +301,44 @@ elseif ttl == '' then
 elseif count_entries() == 0 then
   call('PEXPIRE', key, ttl)
 end
+
+local function texts(list, field)
+  local packed = {}
+  for _, each in ipairs(list) do
+    for at = 1, field do
+      local text = field == 1 and each or each[at]
+      packed[#packed + 1] = pack('>I4', #text) .. text
+    end
+  end
+  return table.concat(packed)
+end
+
+local told = ''
+local deleted = created and t
+if made or #added > 0 or described or deleted or (kept and removed > 0) then
+  local fields = {'i', thread.incarnation, 's', thread.sequence, 'o', thread.owner}
+  local function field(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  local cleared = kept and removed > 0 and whole == 's'
+  field('f', ((described or fork) and 1 or 0) + (deleted and 2 or 0) + (cleared and 4 or 0))
+  if made then
+    field('n', namespace)
+    field('c', made_id)
+  end
+  if #added > 0 then
+    local ids = {}
+    for at, each in ipairs(added) do ids[at] = each.id end
+    field('m', texts(ids, 1))
+  end
+  local former = t and (kept and owner_now or t.owner)
+  if former and former ~= thread.owner then field('p', former) end
+  if kept and removed > 0 then
+    field('x', texts(removal.checkpoints, 2))
+    field('y', texts(removal.messages, 1))
+  end
+  told = tell(fields)
+end
 return {1, thread.incarnation, thread.epoch, thread.next_value, thread.owner, thread.moves, thread.updated, removed, sequence,
-  parent and '+' .. parent or '', stamp, listing}
+  parent and '+' .. parent or '', stamp, listing, told}

@@ -84,9 +84,10 @@ local function delete()
 end
 
 if not kept and not adds then
-  local removed, listing = delete(), 0
+  local removed, listing, told = delete(), 0, ''
   if entry ~= '' then listing = note(chain, t and t.incarnation or string.rep('\0', 20), ttl, entry) end
-  return {1, '', 0, 0, '', 0, '', removed, 0, '', '', listing}
+  if t then told = tell({'i', t.incarnation, 's', t.sequence, 'o', t.owner, 'f', 2}) end
+  return {1, '', 0, 0, '', 0, '', removed, 0, '', '', listing, told}
 end
 
 -- exists, source, origin

@@ -36,5 +36,6 @@ if parts == 'C' and made and kept and namespace == '' and not existing and head 
   elseif count_entries() == 0 then
     call('PEXPIRE', key, ttl)
   end
-  return {1, incarnation, epoch, next_value, owner, moves, updated, 0, sequence, '+' .. head, '', listing}
+  local told = tell({'i', incarnation, 's', sequence, 'o', owner, 'n', '', 'c', made_id})
+  return {1, incarnation, epoch, next_value, owner, moves, updated, 0, sequence, '+' .. head, '', listing, told}
 end

@@ -62,8 +62,14 @@ if header then
       listing = listed
     end
     local parent = existing and existing.parent
+    -- In a cluster, the writer may have died before it told the watchers.
+    local told = ''
+    if not KEYS[2] then
+      told = {'i', incarnation, 's', sequence, 'o', owner, 'f', 1}
+      if existing then told = {'i', incarnation, 's', sequence, 'o', owner, 'n', namespace, 'c', made_id} end
+    end
     return {2, incarnation, epoch, next_value, owner, moves, updated, 0, existing and existing.sequence or 0,
-      parent and '+' .. parent or '', existing and existing.stamp or '', listing}
+      parent and '+' .. parent or '', existing and existing.stamp or '', listing, told}
   end
 end
 

@@ -1,0 +1,158 @@
+"""The feed of a file: written in the writer's transaction, read like any query."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+import msgspec
+
+from clew.clock import SYSTEM_CLOCK
+from clew.ids import new_id
+from clew.model.commit import Commit
+from clew.model.feed import FeedEntry, FeedPage, FeedParts, FeedQuery
+from clew.storage import feed
+from clew.storage.conversions import UNDECODABLE, micros
+from clew.storage.sqlite.bulk import BulkStatement, Column
+from clew.storage.sqlite.schema import named
+from clew.storage.sqlite.thread import Thread
+
+_SQL = named("feed.sql")
+_ADD = BulkStatement(_SQL["add"])
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(FeedParts).decode
+_SECOND = 1_000_000
+
+
+def _now() -> int:
+    return micros(SYSTEM_CLOCK.now())
+
+
+class FeedWriter:
+    """The feed as the writer's transactions see it. `until` is 0 while nobody watches."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._execute = connection.execute
+        self.until = 0
+        self.written = False
+        """Whether the last transaction wrote to the feed."""
+        self._waiting: list[Column] = []
+        self._since_trim = feed.TRIMMED
+
+    def look(self) -> None:
+        """At the start of a transaction after another connection's: see whether somebody watches."""
+        self.until = 0
+        if self._execute(_SQL["exists"]).fetchone():
+            found = self._execute(_SQL["state"]).fetchone()
+            if found is not None and type(found[1]) is int:
+                self.until = found[1]
+
+    def begin(self) -> None:
+        """At the start of a transaction: end a feed that nobody watches any more."""
+        self.written = False
+        if self.until and self.until < _now():
+            self.until = 0
+            self._execute(_SQL["end"])
+            self._execute(_SQL["empty"])
+
+    def watch(self) -> None:
+        """Begin the feed, or note that it is watched."""
+        self._execute(_SQL["create_state"])
+        self._execute(_SQL["create_feed"])
+        until = _now() + feed.KEPT_FOR * _SECOND
+        if self._execute(_SQL["state"]).fetchone() is None:
+            self._execute(_SQL["empty"])
+            self._execute(_SQL["begin"], (new_id(), until))
+        else:
+            self._execute(_SQL["renew"], (until,))
+        self.until = until
+
+    def add_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> None:
+        """Add the entry of a commit that only brought a checkpoint."""
+        self._add(thread, thread.owner, FeedParts(checkpoint=(namespace, checkpoint_id)))
+
+    def add(self, commit: Commit, found: Thread | None, owner: str | None, left: Thread | None, removed: int) -> None:
+        """Add the entry of an applied commit, if there is one. `owner` is the one that it found."""
+        after = left.owner if left else owner
+        parts = feed.parts_of(
+            commit, existed=found is not None, left=left is not None, owners=(owner, after), removed=removed
+        )
+        thread = left or found
+        if parts is not None and thread is not None:
+            self._add(thread, after, parts)
+
+    def _add(self, thread: Thread, owner: str | None, parts: FeedParts) -> None:
+        self._waiting += (thread.thread_id, owner, thread.incarnation, thread.sequence, _encode(parts))
+
+    def flush(self) -> None:
+        """Write the entries of the transaction, and remove old ones."""
+        if not self._waiting:
+            return
+        _ADD(self._execute, self._waiting)
+        self._since_trim += len(self._waiting) // 5
+        self._waiting.clear()
+        self.written = True
+        if self._since_trim >= feed.TRIMMED:
+            self._since_trim = 0
+            (last,) = self._execute(_SQL["last"]).fetchone()
+            self._execute(_SQL["trim"], (last - feed.LENGTH,))
+
+    def forget(self) -> None:
+        """Forget the entries of a transaction that is undone."""
+        self._waiting.clear()
+        self.written = False
+
+
+class Found(NamedTuple):
+    """An answer, whether a watcher has to be noted, and the number of the last entry."""
+
+    page: FeedPage | None
+    note: bool
+    last: int
+
+
+def read(connection: sqlite3.Connection, query: FeedQuery) -> Found:
+    """Answer `query`, without waiting. The page is `None` if there is no feed."""
+    state = connection.execute(_SQL["state"]).fetchone() if connection.execute(_SQL["exists"]).fetchone() else None
+    if state is None or not isinstance(state[0], str) or not isinstance(state[1], int):
+        return Found(None, note=True, last=0)
+    generation, until = state
+    note = until < _now() + (feed.KEPT_FOR - feed.RENEWED) * _SECOND
+    first, last = connection.execute(_SQL["bounds"]).fetchone()
+    first, last = first or 1, last or 0
+    now = feed.numbered(generation, last)
+    if query.after is None:
+        return Found(FeedPage(position=now), note, last)
+    after = feed.read_number(query.after, generation)
+    end = last if query.until is None else feed.read_number(query.until, generation)
+    if after is None or end is None or not first - 1 <= after <= last:
+        return Found(FeedPage(position=now, gap=True), note, last)
+    rows = connection.execute(_SQL["page"], (after, end, query.limit + 1)).fetchall()
+    entries = tuple([_entry(generation, row) for row in rows[: query.limit]])
+    more = len(rows) > query.limit
+    position = entries[-1].position if more else feed.numbered(generation, max(after, end))
+    return Found(FeedPage(position=position, entries=entries, more=more), note, last)
+
+
+def last_number(connection: sqlite3.Connection) -> int:
+    """The number of the last entry; 0 if there is none."""
+    if not connection.execute(_SQL["exists"]).fetchone():
+        return 0
+    return int(connection.execute(_SQL["last"]).fetchone()[0] or 0)
+
+
+def _entry(generation: str, row: tuple[int, str, str | None, str, int, bytes]) -> FeedEntry:
+    number, thread_id, owner, incarnation, sequence, stored = row
+    try:
+        parts = _decode(stored)
+    except UNDECODABLE:
+        # Damaged: the watcher reads the thread's description, and so learns that something happened.
+        parts = FeedParts(described=True)
+    return FeedEntry(
+        position=feed.numbered(generation, number),
+        thread_id=thread_id,
+        owner=owner,
+        incarnation=incarnation,
+        sequence=sequence,
+        parts=parts,
+    )
