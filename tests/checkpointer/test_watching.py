@@ -26,7 +26,7 @@ def said(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-async def some(watch: Any, count: int) -> list[clew.Event]:
+async def some(watch: Any, count: int) -> list[Any]:
     """The next `count` events."""
     async with asyncio.timeout(HANGS):
         return [await anext(watch) for _ in range(count)]
@@ -208,7 +208,7 @@ def test_sync_code_watches(checkpointer):
 
 
 def test_a_sync_watch_wakes_for_another_thread(checkpointer):
-    found = []
+    found: list[clew.Event] = []
 
     def look():
         found.extend(next(watch) for _ in range(2))
@@ -275,7 +275,7 @@ def _until_error(watch):
 def test_a_cancelled_watcher_loses_no_event(checkpointer):
     async def main():
         async with checkpointer.awatch(ANA) as watch:
-            seen = []
+            seen: list[int] = []
             writing = asyncio.ensure_future(_write(checkpointer, 20))
             async with asyncio.timeout(HANGS):
                 while len(seen) < 20:
@@ -423,13 +423,14 @@ def test_an_error_of_the_store_reaches_the_watcher():
             return await super().feed(query)
 
     async def main():
-        memory = clew.BaseCheckpointer(Broken(MemoryStorage()))
+        broken = Broken(MemoryStorage())
+        memory = clew.BaseCheckpointer(broken)
         async with memory.awatch(ANA) as watch:
-            memory.storage.broken = True
+            broken.broken = True
             await memory.aput_state(ANA, {"n": 1})
             with pytest.raises(clew.StorageError, match="broken"):
                 await some(watch, 2)
-            memory.storage.broken = False
+            broken.broken = False
             await memory.aput_state(ANA, {"n": 2})
             assert [event.sequence for event in await some(watch, 2)] == [1, 2]
         await memory.arelease()

@@ -22,6 +22,8 @@ from clew.storage.protocol import UNFINISHED, Storage
 
 SLICE: Final = 2.0
 """Seconds for which the store is asked to wait for an entry."""
+TOGETHER: Final = 0.005
+"""Seconds after a page before the next one is read: under many commits, a page then has several."""
 QUEUED: Final = 256
 """How many entries wait for a watcher before it has to read the store itself."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
@@ -206,6 +208,8 @@ class Hub:
                         self._hand_out(page)
                         if page.more:
                             await self._catch_up()
+                        if page.entries:
+                            await asyncio.sleep(TOGETHER)
         except ClewError as error:
             self._fail(error)
         finally:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import inspection, maintenance, serving
+from clew.cli import inspection, maintenance, serving, watching
 from clew.cli.demo import demo
 from clew.cli.output import error_console, one_line
 from clew.factory import DEFAULT_URL
@@ -62,6 +62,7 @@ for command in (
     inspection.messages,
     inspection.search,
     inspection.diff,
+    watching.watch,
     maintenance.fork,
     maintenance.rewind,
     maintenance.stats,

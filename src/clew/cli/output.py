@@ -98,9 +98,9 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> Table:
     return table
 
 
-def as_json(value: Any) -> str:
-    """Return `value` as JSON. Types that JSON lacks become strings."""
-    return json.dumps(_for_json(value), indent=2, ensure_ascii=False)
+def as_json(value: Any, *, lines: bool = True) -> str:
+    """Return `value` as JSON, in several lines or in one. Types that JSON lacks become strings."""
+    return json.dumps(_for_json(value), indent=2 if lines else None, ensure_ascii=False)
 
 
 def _for_json(value: Any) -> Any:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from clew.errors import ClewError, StorageError, TransientStorageError
 from clew.model.commit import Applied, Begin, Commit
 from clew.model.config import User
+from clew.model.feed import FeedPage, FeedQuery
 from clew.model.queries import (
     AttachmentQuery,
     CheckpointPage,
@@ -334,6 +335,11 @@ class Link:
 
     async def trim(self, entries: Sequence[JournalEntry]) -> None:
         await self._call("trim", list(entries))
+
+    async def feed(self, query: FeedQuery) -> FeedPage:
+        # The simulated network does not wait for an entry: the stores are in virtual time.
+        page: FeedPage = await self._call("feed", replace(query, wait=0.0))
+        return page
 
     async def own(self, name: Own) -> bytes | None:
         found: bytes | None = await self._call("own", name)
