@@ -60,7 +60,7 @@ class EventReader:
                 )
             )
         if parts.checkpoint is not None:
-            info = await self._checkpoint(entry.thread_id, *parts.checkpoint)
+            info = await self._checkpoint(entry, *parts.checkpoint)
             found.append(replace(event, kind="checkpoint", checkpoint=info, checkpoint_ids=(parts.checkpoint[1],)))
         if parts.messages:
             messages = await self._messages(entry.thread_id, parts.messages)
@@ -69,12 +69,13 @@ class EventReader:
             found.append(replace(event, kind="thread", thread=await self._thread(entry.thread_id)))
         return found
 
-    async def _checkpoint(self, thread_id: str, namespace: str, checkpoint_id: str) -> CheckpointInfo | None:
+    async def _checkpoint(self, entry: FeedEntry, namespace: str, checkpoint_id: str) -> CheckpointInfo | None:
+        thread_id = entry.thread_id
         query = CheckpointQuery(
             thread_id=thread_id, user=self._scope.user, namespace=namespace, checkpoint_id=checkpoint_id
         )
         page = await _persistently(lambda: self._storage.checkpoints(query))
-        return checkpoint_info(self._codec, thread_id, page.checkpoints[0]) if page.checkpoints else None
+        return checkpoint_info(self._codec, thread_id, entry.owner, page.checkpoints[0]) if page.checkpoints else None
 
     async def _messages(self, thread_id: str, message_ids: tuple[str, ...]) -> tuple[Message, ...]:
         async def read(message_id: str) -> list[MessageRecord]:
