@@ -23,10 +23,14 @@ exceptions never leave a storage: they are the `__cause__` of one of these.
 
 from __future__ import annotations
 
+import reprlib
+from itertools import islice
 from typing import Any, Final
 
 _SHOWN: Final = 60
 """Maximum length of a value in a message."""
+_ITEMS: Final = 20
+"""Maximum number of a container's items in a message."""
 
 
 class ClewError(Exception):
@@ -51,10 +55,44 @@ def _rebuild(cls: type[ClewError], args: tuple[Any, ...], facts: dict[str, Any])
     return cls(*args, **facts)
 
 
+class _Short(reprlib.Repr):
+    """The beginning of a `repr`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = self.maxarray = _ITEMS
+
+    def repr_str(self, x: str, level: int) -> str:
+        return repr(x[:_SHOWN])
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x)
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if not x or level <= 0:
+            return "{...}" if x else "{}"
+        items = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in islice(x.items(), _ITEMS)]
+        return "{" + ", ".join(items) + (", ...}" if len(x) > _ITEMS else "}")
+
+    def repr_instance(self, x: object, level: int) -> str:
+        if isinstance(x, dict):
+            return f"{type(x).__name__}({self.repr_dict(x, level)})"
+        # Not `reprlib`'s, which shortens it in the middle.
+        return repr(x)
+
+
+_short = _Short()
+
+
 def shown(value: object) -> str:
-    """Return the `repr` of `value` for a message, cut to 60 characters. Works for any object."""
+    """Return the `repr` of `value` for a message, cut to 60 characters. Works for any object.
+
+    Of a container, only the first items are formatted: one that contains itself many times over may
+    have a `repr` of gigabytes.
+    """
     try:
-        text = repr(value)
+        text = _short.repr(value)
     except ValueError:
         # Python refuses to format integers with thousands of digits.
         text = f"an {type(value).__name__} of {value.bit_length()} bits" if isinstance(value, int) else ""

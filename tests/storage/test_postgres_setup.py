@@ -462,3 +462,20 @@ def test_a_schema_that_was_dropped_is_made_again_by_the_storage_that_uses_it(nam
             await storage.close()
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize("table", ["threads", "receipts", "own"])
+def test_setup_says_which_table_was_dropped_and_what_to_do(name, table):
+    async def go() -> None:
+        storage = await opened(name)
+        try:
+            await asked(f'DROP TABLE "{name}".{table} CASCADE')
+            with pytest.raises(SchemaVersionError, match=f"dropped: {table}. Restore them from a backup") as caught:
+                await storage.setup()
+            assert caught.value.missing == (table,)
+        finally:
+            await storage.close()
+        with pytest.raises(SchemaVersionError, match=f"dropped: {table}"):
+            await set_up(name)
+
+    asyncio.run(go())

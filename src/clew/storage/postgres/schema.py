@@ -84,6 +84,12 @@ def _rules() -> dict[str, str]:
     return {name: _RULE.sub(lambda mark: rules[mark[1]], text) for name, text in rules.items()}
 
 
+@cache
+def _created_tables() -> list[str]:
+    """The tables that the migrations create. Others are made when they are missing."""
+    return re.findall(r"CREATE TABLE @schema\.(\w+)", "\n".join(map(script, MIGRATIONS)))
+
+
 def named(text: str) -> dict[str, str]:
     """Return the parts of an SQL file by the names in their `-- name:` lines."""
     found: dict[str, str] = {}
@@ -189,14 +195,20 @@ class Schema:
 
         Raises SchemaVersionError or ConfigError if this code can't use the schema."""
         expected = dict(self.functions())
-        row = await connection.fetchrow(self.statements()["version"], list(expected))
-        version, unreleased, user_type, functions = row
+        row = await connection.fetchrow(self.statements()["version"], list(expected), _created_tables())
+        version, unreleased, user_type, functions, missing = row
         if unreleased:
             message = (
                 f"schema {self.name!r} has the table layout of a Clew from before the first release (version {version} "
                 f"then), which can't be migrated: use another schema, or drop this one if its threads are not needed"
             )
             raise SchemaVersionError(message, schema=self.name, found=version, known=len(MIGRATIONS))
+        if missing and version == len(MIGRATIONS):
+            message = (
+                f"schema {self.name!r} lacks tables of Clew that were dropped: {', '.join(sorted(missing))}. Restore them from "
+                f"a backup, or drop the whole schema, with its threads, and call setup again"
+            )
+            raise SchemaVersionError(message, schema=self.name, missing=tuple(sorted(missing)))
         if version > len(MIGRATIONS):
             message = (
                 f"schema {self.name!r} has version {version}, but this Clew knows versions up to {len(MIGRATIONS)} only: "

@@ -379,12 +379,13 @@ SELECT version FROM @schema.clew_schema
 -- `unreleased`: every layout from before the first release has this column.
 -- name: version
 SELECT version, EXISTS (
-    SELECT FROM pg_attribute WHERE attrelid = '@text_schema.receipts'::regclass AND attname = 'lasting') AS unreleased, (
+    SELECT FROM pg_attribute WHERE attrelid = to_regclass('@text_schema.receipts') AND attname = 'lasting') AS unreleased, (
     SELECT format_type(atttypid, NULL) FROM pg_attribute
-    WHERE attrelid = '@text_schema.threads'::regclass AND attname = 'user_id') AS user_type, (
+    WHERE attrelid = to_regclass('@text_schema.threads') AND attname = 'user_id') AS user_type, (
     SELECT array_agg(concat(p.proname, ' ', array_to_string(p.proconfig, ','), ' ', md5(convert_to(p.prosrc, 'UTF8'))))
     FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
-    WHERE p.proname = ANY ($1::text[]::name[]) AND n.nspname = '@text_name') AS functions
+    WHERE p.proname = ANY ($1::text[]::name[]) AND n.nspname = '@text_name') AS functions, (
+    SELECT array_agg(name) FROM unnest($2::text[]) AS name WHERE to_regclass('@text_schema.' || name) IS NULL) AS missing
 FROM @schema.clew_schema
 
 -- name: watch
