@@ -172,6 +172,19 @@ def search(table: Table) -> Iterator[Figure]:
         yield from table.ratio(what, "with the index", "without the index", 1.05)
 
 
+def watch(table: Table) -> Iterator[Figure]:
+    for what, bound, unit in (
+        ("event after the acknowledgement, the slowest of 100", 200.0, " ms"),
+        ("one idle watcher, of a core", 0.1, " %"),
+        ("each of many idle watchers, of a core", 0.1, " %"),
+    ):
+        measure = table.get(what, "clew")
+        if measure is not None:
+            yield Figure(what, measure.median, bound, shown(measure), unit=unit)
+    yield from table.ratio("a save", "watched", "unwatched", 1.05)
+    yield from table.ratio("processor time of a save", "watched", "unwatched", 1.05)
+
+
 GOALS: dict[str, Callable[[Table], Iterator[Figure]]] = {
     "growing": growing,
     "savers": savers,
@@ -181,6 +194,7 @@ GOALS: dict[str, Callable[[Table], Iterator[Figure]]] = {
     "shapes": shapes,
     "long": long,
     "search": search,
+    "watch": watch,
 }
 
 

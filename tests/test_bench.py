@@ -54,6 +54,7 @@ EXPECTED = {
         "a word that 20 messages have, all users, among 600 messages",
         "a word that one in ten messages has, a small user, among 600 messages",
     },
+    "watch": {"event after the acknowledgement", "one idle watcher, of a core", "a save: watched against unwatched"},
     "cached": {"load, turn 10: clew, cached in Redis", "save, turn 10: clew, cached in memory"},
 }
 CODE = {

@@ -19,6 +19,7 @@ from bench.workloads import (
     search,
     shapes,
     threads,
+    watch,
 )
 from bench.workloads.common import Results, Run
 
@@ -61,5 +62,6 @@ WORKLOADS = {
     "search": Workload(
         "search across 100,000 threads", search.run, ("sqlite", "postgres", "redis"), beside_peers=False
     ),
+    "watch": Workload("watchers of a store, and saves while it is watched", watch.run, beside_peers=False),
     "cached": Workload("PostgreSQL with a cache before it, and without", cached.run, ("postgres",), beside_peers=False),
 }

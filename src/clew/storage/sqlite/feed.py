@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +24,10 @@ _ADD = BulkStatement(_SQL["add"])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(FeedParts).decode
 _SECOND = 1_000_000
+_TICK = 0.05
+"""Seconds within which two writes may have the same time."""
+Stamp = tuple[int, int] | None
+"""When the log was last written to."""
 
 
 def _now() -> int:
@@ -101,6 +107,15 @@ class FeedWriter:
         """Forget the entries of a transaction that is undone."""
         self._waiting.clear()
         self.written = False
+
+
+def wal_stamp(path: str) -> Stamp:
+    """The size and the time of the log; `None` if it was written to just now, and again without a trace, maybe."""
+    try:
+        found = os.stat(f"{path}-wal")  # noqa: PTH116  (a Path would cost as much as the call)
+    except OSError:
+        return None
+    return None if abs(time.time() - found.st_mtime) < _TICK else (found.st_size, found.st_mtime_ns)
 
 
 class Found(NamedTuple):

@@ -45,6 +45,7 @@ from clew.storage.protocol import Capabilities, Own
 from clew.storage.sqlite import feed, queries
 from clew.storage.sqlite.connections import Connections, Synchronous
 from clew.storage.sqlite.failures import storage_error
+from clew.storage.sqlite.feed import Stamp
 from clew.storage.sqlite.fts5 import begin_merge, continue_merge, existing_indexes, is_index_damaged
 from clew.storage.sqlite.requests import (
     LeaseRequest,
@@ -71,6 +72,8 @@ _PAGES_RECLAIMED_AT_ONCE = 2_000
 _FORK_PATIENCE = 10.0
 _LOOK_SECONDS = 0.1
 """How often a waiting watcher looks for commits of other processes."""
+_LOOKS_PER_READ = 10
+"""Looks after which the file is read in any case."""
 
 
 class _Opened:
@@ -238,11 +241,11 @@ class SQLiteStorage:
 
     async def feed(self, query: FeedQuery) -> FeedPage:
         bell = self._in_use().writer.bell
-        heard = bell.listen()
+        heard, stamp = bell.listen(), feed.wal_stamp(self.path)
         try:
             page, last = await self._feed_page(query)
             if query.wait and query.after is not None and not page.entries and not page.gap:
-                await self._await_entry(heard, last, query.wait)
+                await self._await_entry(heard, last, stamp, query.wait)
                 page, _ = await self._feed_page(query)
             return page
         finally:
@@ -260,11 +263,15 @@ class SQLiteStorage:
             # Nobody watched until now.
             query, gap = FeedQuery(), query.after is not None
 
-    async def _await_entry(self, heard: Answer[None], last: int, seconds: float) -> None:
+    async def _await_entry(self, heard: Answer[None], last: int, stamp: Stamp, seconds: float) -> None:
         """Wait until this process or another one writes an entry after `last`."""
-        waited = 0.0
-        while waited < seconds and not await heard_within(heard, min(_LOOK_SECONDS, seconds - waited)):
-            waited += _LOOK_SECONDS
+        looks = 0
+        while (left := seconds - looks * _LOOK_SECONDS) > 0 and not await heard_within(heard, min(_LOOK_SECONDS, left)):
+            looks += 1
+            # Most looks only see that the log was not written to: reading the file takes fifty times as long.
+            before, stamp = stamp, feed.wal_stamp(self.path)
+            if stamp is not None and stamp == before and looks % _LOOKS_PER_READ:
+                continue
             if await self._read(feed.last_number) != last:
                 return
 
