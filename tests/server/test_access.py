@@ -77,6 +77,8 @@ def test_no_route_lets_one_user_reach_what_another_owns():
         tried = 0
         async with client(memory, token="bob") as http:
             for path, methods in (await routes()).items():
+                if path.endswith("/events"):
+                    continue  # These never end: test_events.py tries them.
                 for method in methods:
                     name = f"{method.upper()} {path}"
                     if method in ("post", "patch", "put"):

@@ -21,13 +21,13 @@ from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
-from clew.server.routes import messages, operations, search, states, threads, turns
+from clew.server.routes import events, messages, operations, search, states, threads, turns
 from clew.server.telemetry import MEDIA_TYPE, Telemetry
 from clew.server.turns import Turns
 
 OPEN: Final = Caller(name="local", user=clew.ANY_USER, scope="write")
 """The caller of a server without tokens, which answers to this machine only."""
-_GROUPS: Final = (threads, states, messages, search, turns, operations)
+_GROUPS: Final = (threads, states, messages, search, events, turns, operations)
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="clew"'}
 
 
