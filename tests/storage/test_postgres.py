@@ -22,7 +22,7 @@ from clew.model.records import JournalEntry
 from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.postgres.batcher import BATCH
-from clew.storage.postgres.schema import INDEXED_FROM
+from clew.storage.postgres.schema import INDEXED_FROM, named, script
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import COPYING, RECEIPTS_KEPT, RECEIPTS_PRUNED, UNFINISHED, StaleBasisError
@@ -234,6 +234,23 @@ class Counted:
 
         self.server = await asyncio.start_server(serve, "127.0.0.1", 0)
         return url.replace(f":{port}/", f":{self.server.sockets[0].getsockname()[1]}/")
+
+
+def test_commits_scan_nothing_to_find_out_whether_somebody_watches(fresh_store):
+    # Where scans are disabled, as in commits, one counts as so expensive that the server compiles each query.
+    rule = named(script("rules.sql"))["watched"].replace("@schema.", "")
+    question = f"SELECT EXISTS (SELECT FROM {rule})"
+
+    async def planned() -> list[str]:
+        connection = await asyncpg.connect(shared_postgres(), server_settings={"enable_seqscan": "off"})
+        try:
+            schema = fresh_store.storage._schema.quoted
+            await connection.execute(f"SET search_path = {schema}")
+            return [line for (line,) in await connection.fetch(f"EXPLAIN {question}")]
+        finally:
+            await connection.close()
+
+    assert "Index" in "\n".join(fresh_store.run(planned()))
 
 
 def test_a_commit_and_a_load_are_one_round_trip_each():

@@ -24,8 +24,10 @@ CREATE TABLE IF NOT EXISTS @schema.feed (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 -- One row while somebody watches. `until` is when the feed ends unless a watcher is seen. Entries of
--- transactions up to `trimmed` were removed.
+-- transactions up to `trimmed` were removed. The key is for commits, which must not scan: where scans are
+-- disabled, one makes the planner believe that the query is expensive, and it compiles it each time.
 CREATE TABLE IF NOT EXISTS @schema.feed_state (
+    one integer PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     generation text COLLATE "C" NOT NULL,
     until timestamptz NOT NULL,
     trimmed xid8
@@ -47,5 +49,5 @@ BEGIN
     END IF;
     DELETE FROM @schema.feed_state;
     DELETE FROM @schema.feed;
-    INSERT INTO @schema.feed_state VALUES (in_generation, clock_timestamp() + in_kept);
+    INSERT INTO @schema.feed_state (generation, until) VALUES (in_generation, clock_timestamp() + in_kept);
 END $clew$;

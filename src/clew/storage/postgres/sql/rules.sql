@@ -51,4 +51,4 @@ head = CASE WHEN coalesce(in_namespace, '') = '' THEN coalesce(in_checkpoint, t.
 (least(greatest(t.checkpoint_count, 0), @largest) + least(greatest(t.message_count, 0), @largest))
 
 -- name: watched
-@schema.feed_state AS w WHERE w.until > now()
+@schema.feed_state AS w WHERE w.one = 1 AND w.until > now()
