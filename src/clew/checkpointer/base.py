@@ -17,6 +17,7 @@ from clew.checkpointer.cache import SharedStateCache, StateCache, VolatileCache
 from clew.checkpointer.cleanup import CleanupMethods
 from clew.checkpointer.copies import CopyMethods
 from clew.checkpointer.engine import Engine
+from clew.checkpointer.expiry import ClockWatch
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.loader import Loader
 from clew.checkpointer.messages import MessageMethods
@@ -134,6 +135,7 @@ class Checkpointer(
         observed = checked_telemetry(telemetry)
         self._retention = checked_policy(retention, "retention")
         self._auto_cleanup: AutoCleanup | None = None
+        self._clock_watch = ClockWatch(clock)
         own = StateCache(max_threads=max_cached_threads, ttl=cache_ttl, clock=clock)
         shared = shared_states(storage)
         cache: VolatileCache = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.drafts import Draft, is_draft
 from clew.checkpointer.engine import Engine
-from clew.checkpointer.records import BAD_RECORD, check_columns, described_policy
+from clew.checkpointer.expiry import ClockWatch, Expiry, may_expire
+from clew.checkpointer.records import BAD_RECORD, check_columns, described_policy, described_ttl
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.sweeper import ATTEMPTS, Sweeper
 from clew.errors import ConfigError, ConflictError, LeaseError, shown
@@ -44,6 +45,7 @@ class CleanupMethods:
     _engine: Engine
     _sweeper: Sweeper
     _retention: RetentionPolicy | None
+    _clock_watch: ClockWatch
 
     async def acleanup(
         self,
@@ -55,13 +57,14 @@ class CleanupMethods:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CleanupReport:
-        """Remove the checkpoints that `policy` does not retain, in all threads or one, and the
-        values only they needed.
+        """Remove what `policy` does not retain, in all threads or one: checkpoints with the values
+        only they needed, messages, and threads that expired.
 
         `policy` defaults to the checkpointer's own (`retention=`). A thread's own policy
         (`aput_retention`) takes precedence, unless both `config` and `policy` are given. Checkpoints in
         `keep`, by namespace and id, always stay. Those in `remove` always go, unless they are in `keep`,
-        too; this needs `config`. With `dry_run`, nothing is removed, and the report says what would be.
+        too; this needs `config`. A thread's own `ttl` (`aput_thread`) takes precedence over `thread_ttl`
+        likewise. With `dry_run`, nothing is removed, and the report says what would be.
         `progress` counts the checkpoints that were examined. A cleanup of all threads also removes
         unfinished copies and reclaims disk space.
         """
@@ -77,6 +80,8 @@ class CleanupMethods:
         cleanup = _Cleanup(
             engine=self._engine,
             sweeper=self._sweeper,
+            expiry=Expiry(self._engine, self._sweeper),
+            expires=may_expire(self._clock_watch),
             policy=general,
             overrides=config is not None and policy is not None,
             config=config,
@@ -122,6 +127,9 @@ class _Cleanup:
 
     engine: Engine
     sweeper: Sweeper
+    expiry: Expiry
+    expires: bool
+    """Whether the clock can be trusted."""
     policy: RetentionPolicy
     overrides: bool
     """Whether the policy takes precedence over that of the thread."""
@@ -131,6 +139,7 @@ class _Cleanup:
     dry_run: bool
     progress: Progress | None
     removed: Counter[str] = field(default_factory=Counter)
+    touched: set[str] = field(default_factory=set)
     done: int = 0
     total: int = 0
 
@@ -145,7 +154,7 @@ class _Cleanup:
         if self.config is None and self.removed["threads"] and not self.dry_run:
             # Reclaiming walks the whole store: too much for a single thread.
             await engine.retry(engine.storage.reclaim)
-        return CleanupReport(**self.removed, dry_run=self.dry_run)
+        return CleanupReport(**self.removed, dry_run=self.dry_run, expiry_skipped=not self.expires)
 
     def _examined(self, checkpoints: int) -> None:
         # The total is approximate: threads come and go during a cleanup.
@@ -161,12 +170,34 @@ class _Cleanup:
             else:
                 check_columns(record)
                 policy = self.policy if self.overrides else self._policy_of(record)
-                if policy is not None:
+                expired = policy is not None and self.expires and await self._expire(record, policy)
+                if policy is not None and not expired:
+                    record = await self._without_old_messages(record, policy)
                     size = record.size
                     if self.remove or may_touch(record, policy, self.engine.clock.now()):
                         size = await self._clean(record, policy)
                     self.removed["over_limit"] += policy.max_bytes is not None and size > policy.max_bytes
         self._examined(record.checkpoint_count)
+
+    async def _expire(self, record: ThreadRecord, policy: RetentionPolicy) -> bool:
+        """Remove the thread if it has expired, unless a checkpoint of it has to stay."""
+        own = None if self.overrides else described_ttl(self.engine.codec, record)
+        ttl = policy.thread_ttl if own is None else own
+        if ttl is None or self.keep:
+            return False
+        removed = await self.expiry.thread(record, ttl, dry_run=self.dry_run)
+        if removed is not None:
+            self._add(record, removed)
+        return removed is not None
+
+    async def _without_old_messages(self, record: ThreadRecord, policy: RetentionPolicy) -> ThreadRecord:
+        """Remove the thread's old messages; returns its record without them."""
+        if policy.message_ttl is None or not self.expires:
+            return record
+        removed = await self.expiry.messages(record, policy.message_ttl, dry_run=self.dry_run)
+        if not removed:
+            return record
+        return replace(record, size=max(0, record.size - self._add(record, removed)))
 
     def _policy_of(self, record: ThreadRecord) -> RetentionPolicy | None:
         """The thread's own policy, or the general one; `None` if its own can't be read, so nothing
@@ -214,16 +245,17 @@ class _Cleanup:
                 removed["value_bytes"] = max(
                     0, record.size - size - removed["checkpoint_bytes"] - removed["attachment_bytes"]
                 )
-            less = self._add(removed)
+            less = self._add(record, removed)
             if self.dry_run:
                 return record.size - less
         return size
 
-    def _add(self, removed: Counter[str]) -> int:
+    def _add(self, record: ThreadRecord, removed: Counter[str]) -> int:
         """Count what was removed from one thread; returns how many bytes."""
         size = sum(count for name, count in removed.items() if name.endswith("_bytes"))
         self.removed += removed
-        self.removed["threads"] += 1
+        self.removed["threads"] += record.thread_id not in self.touched
+        self.touched.add(record.thread_id)
         self.removed["bytes"] += size
         return size
 

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
-from clew.checkpointer.arguments import checked_limit, checked_mapping, checked_search
+from clew.checkpointer.arguments import checked_mapping, checked_search
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import listed_message, message_of, message_records
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
+from clew.checkpointer.windows import CountTokens, Window, checked_window, fitting
 from clew.dialects.conversation import Conversation
 from clew.dialects.formats import Dialect, checked_dialect
 from clew.dialects.messages import render
@@ -73,6 +74,11 @@ class MessageMethods:
         limit: int | None = None,
         *,
         branches: Branches = "head",
+        last: int | None = None,
+        before: Message | str | None = None,
+        after: Message | str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens | None = None,
     ) -> list[Message]: ...
     @overload
     async def alist_messages(
@@ -84,6 +90,11 @@ class MessageMethods:
         *,
         branches: Branches = "head",
         as_: Dialect,
+        last: int | None = None,
+        before: Message | str | None = None,
+        after: Message | str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens | None = None,
     ) -> Conversation: ...
     async def alist_messages(
         self,
@@ -94,6 +105,11 @@ class MessageMethods:
         *,
         branches: Branches = "head",
         as_: Dialect | None = None,
+        last: int | None = None,
+        before: Message | str | None = None,
+        after: Message | str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens | None = None,
     ) -> list[Message] | Conversation:
         """List the messages of the conversation in order: those of the head's branch, or those up to
         the config's `checkpoint_id` on its branch (none, if there is no such checkpoint).
@@ -103,13 +119,29 @@ class MessageMethods:
         tools' results; offset and limit count what is found. A damaged message keeps its place with the
         role "damaged"; its metadata says what is wrong.
 
+        `last` asks for the newest messages, in order all the same. `before` and `after` are messages, or
+        their ids: all results come before the one and after the other, whatever others add meanwhile;
+        `last=50, before=messages[0]` is the page before. `max_tokens` asks for the newest messages that
+        have at most so many tokens together, by the caller's `count_tokens(message)`. The system messages
+        at the beginning are kept and counted first. A tool's result is never cut from its call.
+
         `as_` renders the conversation in a provider's format: "openai", "openai-responses",
         "anthropic", "gemini" or "langchain" (its own objects). Messages that have this format are
         returned as they came in. Tool calls keep their results. `left_out` of the returned list says
         what the format can't express, and `system` has the system messages if the format takes them
         as a parameter.
         """
-        return await self._list_messages(config, search, offset, limit, branches, as_)
+        window = checked_window(
+            search=search,
+            offset=offset,
+            limit=limit,
+            last=last,
+            before=before,
+            after=after,
+            max_tokens=max_tokens,
+            count_tokens=count_tokens,
+        )
+        return await self._list_messages(config, search, window, branches, as_)
 
     @overload
     def list_messages(
@@ -120,6 +152,11 @@ class MessageMethods:
         limit: int | None = None,
         *,
         branches: Branches = "head",
+        last: int | None = None,
+        before: Message | str | None = None,
+        after: Message | str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens | None = None,
     ) -> list[Message]: ...
     @overload
     def list_messages(
@@ -131,6 +168,11 @@ class MessageMethods:
         *,
         branches: Branches = "head",
         as_: Dialect,
+        last: int | None = None,
+        before: Message | str | None = None,
+        after: Message | str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens | None = None,
     ) -> Conversation: ...
     def list_messages(
         self,
@@ -141,22 +183,30 @@ class MessageMethods:
         *,
         branches: Branches = "head",
         as_: Dialect | None = None,
+        last: int | None = None,
+        before: Message | str | None = None,
+        after: Message | str | None = None,
+        max_tokens: int | None = None,
+        count_tokens: CountTokens | None = None,
     ) -> list[Message] | Conversation:
         """Sync twin of `alist_messages`."""
-        return self._runner.run(self._list_messages(config, search, offset, limit, branches, as_), "list_messages")
+        window = checked_window(
+            search=search,
+            offset=offset,
+            limit=limit,
+            last=last,
+            before=before,
+            after=after,
+            max_tokens=max_tokens,
+            count_tokens=count_tokens,
+        )
+        return self._runner.run(self._list_messages(config, search, window, branches, as_), "list_messages")
 
     async def _list_messages(
-        self,
-        config: Config | str,
-        search: str | None,
-        offset: int,
-        limit: int | None,
-        branches: Branches,
-        as_: Dialect | None,
+        self, config: Config | str, search: str | None, window: Window, branches: Branches, as_: Dialect | None
     ) -> list[Message] | Conversation:
         dialect = None if as_ is None else checked_dialect(as_)
         address = self._engine.address(config)
-        checked_limit(offset, "offset")
         if branches not in ("head", "all"):
             raise ConfigError(f'branches must be "head" or "all", not {shown(branches)}')
         query = MessageQuery(
@@ -165,10 +215,18 @@ class MessageMethods:
             branch=None if branches == "all" else address.checkpoint_id or HEAD,
             namespace=address.namespace,
             search=checked_search(search),
-            offset=offset or 0,
-            limit=checked_limit(limit),
         )
-        found = [listed_message(self._engine.codec, record) for record in await self._read_messages(address, query)]
+
+        async def read(query: MessageQuery) -> list[Message]:
+            records = await self._read_messages(address, query)
+            return [listed_message(self._engine.codec, record) for record in records]
+
+        if window.max_tokens is None:
+            found = await read(window.applied_to(query))
+        else:
+            found = await fitting(query, window, read)
+        if not found:
+            await self._check_cursors(address, window)
         if dialect is None:
             return found
         conversation = render(found, dialect)
@@ -193,6 +251,16 @@ class MessageMethods:
         engine = self._engine
         await engine.ensure_basis(address)
         return await engine.retry(lambda: engine.storage.messages(query))
+
+    async def _check_cursors(self, address: Address, window: Window) -> None:
+        """Raise ConfigError if a cursor names no message: an empty page would look like the end."""
+        for name, cursor in (("before", window.before), ("after", window.after)):
+            query = MessageQuery(thread_id=address.thread_id, user=address.user, message_id=cursor)
+            if cursor is not None and not await self._read_messages(address, query):
+                raise ConfigError(
+                    f"{name} names message {cursor!r}, which thread {address.thread_id!r} does not have: it may have "
+                    "been removed"
+                )
 
     def _message(self, address: Address, record: MessageRecord) -> Message:
         try:

@@ -59,6 +59,8 @@ class OperationMethods(Generic[StateT]):
             by_thread=threads,
             by_day=found.by_day,
             index=IndexStats(threads=len(indexes), bytes=indexes.bytes, max_bytes=indexes.max_bytes),
+            total_input_tokens=sum(totals.input_tokens for totals in threads.values()),
+            total_output_tokens=sum(totals.output_tokens for totals in threads.values()),
         )
 
     async def asize(self, config: Config | str | None = None) -> int:

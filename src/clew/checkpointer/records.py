@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from clew.checkpointer.users import Users
 from clew.codec.state import StateCodec
 from clew.dialects.messages import derived, is_plain, received
+from clew.dialects.usage import NAMES as TOKENS
+from clew.dialects.usage import counted
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
 from clew.model.config import User, checked_text
 from clew.model.message import DAMAGED_ROLE, Message, folded
-from clew.model.records import AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
-from clew.model.retention import RetentionPolicy
+from clew.model.records import MOST_TOKENS, AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
+from clew.model.retention import LONGEST_TTL, RetentionPolicy
 from clew.model.thread import ThreadInfo
 
 DAMAGED = "clew.damaged"
@@ -96,6 +98,7 @@ def _message_record(
     _check_message(message, f"messages[{at}]")
     if (message.run_id is None and run_id is not None) or metadata:
         message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
+    tokens = counted(message.usage) or {}
     return MessageRecord(
         message_id=message.message_id,
         # Packed first, so that text that can't be stored is refused with its path.
@@ -104,6 +107,8 @@ def _message_record(
         tool_calls=len(message.tool_calls),
         run_id=message.run_id,
         created_at=message.created_at,
+        input_tokens=tokens.get("input_tokens", 0),
+        output_tokens=tokens.get("output_tokens", 0),
     )
 
 
@@ -152,6 +157,9 @@ def _check_message(message: Message, name: str) -> None:
             raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {shown(value)}")
     if not all(isinstance(result, Mapping) for result in message.tool_results):
         raise ConfigError(f"{name}.tool_results must be mappings with a 'tool_call_id' and a 'content'")
+    for field, count in (message.usage or {}).items():
+        if field in TOKENS and not (count is None or (type(count) is int and 0 <= count <= MOST_TOKENS)):
+            raise ConfigError(f"{name}.usage[{field!r}] must be a number of tokens, not {shown(count)}")
     if message.created_at.utcoffset() is None:
         raise ConfigError(f"{name}.created_at has no time zone; use datetime.now(UTC)")
     try:
@@ -215,23 +223,15 @@ def listed_message(codec: StateCodec, record: MessageRecord) -> Message:
         )
 
 
-def thread_text(info: ThreadInfo) -> str:
+def thread_text(name: str | None, tags: Iterable[str]) -> str:
     """The text that searches for threads match."""
-    return folded("\n".join([info.thread_name or "", *info.tags]))
+    return folded("\n".join([name or "", *tags]))
 
 
-def thread_data(codec: StateCodec, info: ThreadInfo, retention: Mapping[str, Any] | None) -> bytes:
-    """The description to store. `retention` is the thread's policy as plain data."""
-    if info.thread_name is not None and not isinstance(info.thread_name, str):
-        raise ConfigError(f"thread_name must be text, not {type(info.thread_name).__name__}")
-    if isinstance(info.tags, str) or not all(isinstance(tag, str) for tag in info.tags):
-        raise ConfigError(f"tags must be a list of texts; got {shown(info.tags)}")
-    if not isinstance(info.metadata, Mapping):
-        raise ConfigError(f"metadata must be a mapping, not {type(info.metadata).__name__}")
-    described = {"thread_name": info.thread_name, "tags": list(info.tags), "metadata": dict(info.metadata)}
-    if retention is not None:
-        described["retention"] = dict(retention)
-    return codec.pack(described, name="thread")
+def thread_data(codec: StateCodec, described: Mapping[str, Any]) -> bytes:
+    """The description to store. Fields of newer versions are kept; those without a value are left out."""
+    filled = {name: value for name, value in described.items() if value is not None or name in _NO_DESCRIPTION}
+    return codec.pack({"thread_name": None, **filled}, name="thread")
 
 
 def policy_data(policy: RetentionPolicy | None) -> dict[str, Any] | None:
@@ -246,13 +246,19 @@ def described_policy(codec: StateCodec, record: ThreadRecord) -> RetentionPolicy
     return _policy(description(codec, record))
 
 
-def stored_policy(codec: StateCodec, record: ThreadRecord | None) -> Mapping[str, Any] | None:
-    """The thread's own policy as it is stored; `None` if it has none or can't be read."""
-    try:
-        kept: Mapping[str, Any] | None = description(codec, record).get("retention") if record else None
-    except BAD_RECORD:
+def described_ttl(codec: StateCodec, record: ThreadRecord) -> timedelta | None:
+    """The thread's own time to live. Raises CorruptRecordError if it can't be read."""
+    ttl = _ttl(description(codec, record))
+    return None if ttl is None else timedelta(seconds=ttl)
+
+
+def _ttl(described: Mapping[str, Any]) -> float | None:
+    ttl = described.get("ttl")
+    if ttl is None:
         return None
-    return kept
+    if type(ttl) not in (int, float) or not 0 < ttl <= LONGEST_TTL:
+        raise CorruptRecordError(f"its ttl is not a number of seconds: {shown(ttl)}")
+    return float(ttl)
 
 
 def _policy(described: Mapping[str, Any]) -> RetentionPolicy | None:
@@ -305,6 +311,10 @@ def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str
     except ConfigError:
         # Written by a newer version. A cleanup skips the thread.
         retention = None
+    try:
+        ttl = _ttl(described)
+    except CorruptRecordError:
+        ttl = None
     return ThreadInfo(
         thread_id=record.thread_id,
         user_id=users.shown(record.user_id),
@@ -320,4 +330,5 @@ def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str
         message_count=record.message_count,
         size=record.size,
         retention=retention,
+        ttl=ttl,
     )

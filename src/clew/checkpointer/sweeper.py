@@ -13,6 +13,7 @@ from typing import Any
 
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import BAD_RECORD, check_columns
+from clew.checkpointer.thread_pages import thread_pages
 from clew.errors import ConflictError, CorruptRecordError, SchemaVersionError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
@@ -25,8 +26,8 @@ from clew.upkeep.retention import Held, needed
 
 _log = logging.getLogger("clew")
 
-FIRST_PAGE, LARGEST_PAGE = 500, 20_000
-"""Threads read at a time. Pages grow because some storages read the earlier pages too; memory bounds them."""
+FIRST_PAGE = 500
+"""Threads in the first page that is read. The next ones are larger."""
 BODIES = 1_000
 """Bodies of checkpoints read at a time."""
 ROWS = 64
@@ -60,18 +61,15 @@ class Sweeper:
     ) -> AsyncIterator[list[ThreadRecord]]:
         """Yield the same page by page, as of when each page is read.
 
-        A concurrent write may move a thread to a page that comes later or was read before.
+        A thread that is written to meanwhile moves to the front, and may be left out.
         """
         engine = self._engine
         if config is not None:
             address = engine.address(config)
             yield await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
             return
-        offset, limit = 0, FIRST_PAGE
-        while page := await engine.threads(ThreadQuery(user=user, offset=offset, limit=limit)):
+        async for page in thread_pages(engine, ThreadQuery(user=user, limit=None), FIRST_PAGE):
             yield page
-            offset += len(page)
-            limit = min(max(limit, offset), LARGEST_PAGE)
 
     @contextmanager
     def skipping_damage(self, record: ThreadRecord, config: Config | str | None) -> Iterator[None]:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, overload
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from msgspec.structs import replace
 
-from clew.checkpointer.arguments import checked_limit, checked_policy, checked_search
+from clew.checkpointer.arguments import checked_limit, checked_search
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.cache import Key, Version
+from clew.checkpointer.descriptions import Change, ThreadChanges, change_of
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
+from clew.checkpointer.labels import wanted_labels
 from clew.checkpointer.loader import Loader
-from clew.checkpointer.records import (
-    listed_thread,
-    policy_data,
-    stored_policy,
-    thread_data,
-    thread_info,
-    thread_text,
-)
+from clew.checkpointer.records import listed_thread, thread_info
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.sweeper import address_of
-from clew.errors import ConfigError, PermissionDeniedError
-from clew.model.commit import Removal, ThreadFields
-from clew.model.config import ANY_USER, Address, Config, User, checked_text, user_of
+from clew.checkpointer.thread_pages import all_threads, checked_place
+from clew.errors import ConfigError
+from clew.model.commit import Removal
+from clew.model.config import Address, Config, User
 from clew.model.generic import StateT, Untyped
 from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery, ValueQuery
-from clew.model.records import ThreadRecord
 from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
 from clew.storage.protocol import StaleBasisError
@@ -40,40 +35,30 @@ class ThreadMethods(Generic[StateT]):
     _engine: Engine
     _loader: Loader
 
-    async def aput_thread(self, config: Config | str, info: ThreadInfo | Mapping[str, Any]) -> None:
-        """Describe the thread: name, tags, metadata, run. Replaces the earlier description as a whole.
+    async def aput_thread(
+        self,
+        config: Config | str,
+        info: ThreadInfo | Mapping[str, Any] | None = None,
+        /,
+        **fields: Unpack[ThreadChanges],
+    ) -> None:
+        """Change the fields of the thread's description that are given: `aput_thread(config, tags=["a"])`.
 
-        The owner is the config's user. Only `clew.ANY_USER` may give a thread to another
-        (`info.user_id`).
+        Fields are keywords or a mapping: `thread_name`, `tags`, `metadata`, `run_id`, `ttl`,
+        `retention`. Others stay as they are, also if somebody changes them at the same time. `None`
+        empties a field, and so does an empty list of tags. The metadata is merged: keys that are given
+        change, and a key with the value `None` is removed; `metadata=None` empties it. Of a ThreadInfo,
+        fields that have their default value change nothing. The thread is created if it is missing.
+
+        After `ttl` seconds without a write, the thread has expired: it can be read until a cleanup
+        removes it, and a write before that keeps it. The owner is the config's user. Only
+        `clew.ANY_USER` may give a thread to another (`user_id`).
         """
-        codec = self._engine.codec
         address = self._engine.address(config)
-        if isinstance(info, Mapping):
-            info = ThreadInfo.from_dict({"thread_id": address.thread_id, **info})
-        elif not isinstance(info, ThreadInfo):
-            raise ConfigError(f"aput_thread takes a clew.ThreadInfo or a mapping, not {type(info).__name__}")
-        if info.thread_id != address.thread_id:
-            raise ConfigError(f"the config names thread {address.thread_id!r}, the ThreadInfo {info.thread_id!r}")
-        owner = user_of(info.user_id)
-        if owner is not None and address.user is not ANY_USER and owner != address.user:
-            raise PermissionDeniedError(
-                f"only clew.ANY_USER may give thread {address.thread_id!r} to another user",
-                thread_id=address.thread_id,
-            )
-        retention = policy_data(checked_policy(info.retention, "retention"))
+        change = change_of(address, info, fields)
         # Packed first, so that text that can't be stored is refused with its path.
-        thread_data(codec, info, retention)
-        run_id = address.run_id if info.run_id is None else checked_text("run_id", info.run_id)
-
-        def described(record: ThreadRecord | None) -> ThreadFields:
-            return ThreadFields(
-                text=thread_text(info),
-                data=thread_data(codec, info, retention or stored_policy(codec, record)),
-                run_id=run_id,
-                user_id=owner if isinstance(owner, str) else _owner(address, record),
-            )
-
-        await self._describe(address, described)
+        change.applied(self._engine.codec, address, None)
+        await self._describe(address, change)
 
     async def aput_retention(self, config: Config | str, policy: RetentionPolicy | None) -> None:
         """Give the thread its own retention policy, which cleanups use instead of theirs; `None` removes it.
@@ -81,20 +66,8 @@ class ThreadMethods(Generic[StateT]):
         `RetentionPolicy(max_history=1, keep_every=1)` keeps everything. Forks and copies start with
         the policy of their source.
         """
-        codec = self._engine.codec
         address = self._engine.address(config)
-        retention = policy_data(checked_policy(policy, "policy"))
-
-        def described(record: ThreadRecord | None) -> ThreadFields:
-            info = thread_info(codec, record, self._engine.users) if record else ThreadInfo(thread_id=address.thread_id)
-            return ThreadFields(
-                text=thread_text(info),
-                data=thread_data(codec, info, retention),
-                run_id=info.run_id,
-                user_id=_owner(address, record),
-            )
-
-        await self._describe(address, described)
+        await self._describe(address, change_of(replace(address, run_id=None), None, {"retention": policy}))
 
     async def aget_thread(self, config: Config | str) -> ThreadInfo | None:
         """Return the thread's description, head and counts, or `None`.
@@ -108,12 +81,23 @@ class ThreadMethods(Generic[StateT]):
         return thread_info(engine.codec, records[0], engine.users) if records else None
 
     async def alist_threads(
-        self, config: Config, search: str | None = None, offset: int = 0, limit: int | None = None
+        self,
+        config: Config,
+        search: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        before: ThreadInfo | str | None = None,
     ) -> list[ThreadInfo]:
         """List the threads of the config's `user_id`, the most recently active first.
 
-        `search` matches ids, names and tags. Without `user_id`, lists the threads without an owner;
-        with `clew.ANY_USER`, all. A damaged thread is listed too; its metadata says what is wrong.
+        `search` matches ids, names and tags. A thread must have all of `tags`, and for each key of
+        `metadata` the same value. `before` is a thread of an earlier page, or its `position`: the list
+        goes on after it, whatever others write meanwhile. A thread that is written to moves to the
+        front. Without `user_id`, lists the threads without an owner; with `clew.ANY_USER`, all. A damaged
+        thread is listed too; its metadata says what is wrong.
         """
         if isinstance(config, str):
             raise ConfigError("alist_threads takes a config with a 'user_id', such as {'user_id': 'alice'}")
@@ -123,9 +107,11 @@ class ThreadMethods(Generic[StateT]):
             search=checked_search(search),
             offset=offset or 0,
             limit=checked_limit(limit),
+            labels=wanted_labels(tags, metadata),
+            before=checked_place(before),
         )
         engine = self._engine
-        return [listed_thread(engine.codec, record, engine.users) for record in await engine.threads(query)]
+        return [listed_thread(engine.codec, record, engine.users) for record in await all_threads(engine, query)]
 
     async def adelete_thread(self, config: Config | str) -> None:
         """Remove the thread with everything: checkpoints, messages, attachments, description, cache.
@@ -207,8 +193,8 @@ class ThreadMethods(Generic[StateT]):
         query = CheckpointQuery(thread_id=address.thread_id, user=address.user, namespace=address.namespace)
         return _version_of(await engine.retry(lambda: engine.storage.checkpoints(query)))
 
-    async def _describe(self, address: Address, described: Callable[[ThreadRecord | None], ThreadFields]) -> None:
-        """Replace the thread's description by one made from the present one, atomically."""
+    async def _describe(self, address: Address, change: Change) -> None:
+        """Change the thread's description, atomically."""
         engine = self._engine
         position = ValueQuery(thread_id=address.thread_id, user=address.user, ranges=())
         commit = engine.new_commit(address)
@@ -224,7 +210,7 @@ class ThreadMethods(Generic[StateT]):
                         basis=basis,
                         # Removes nothing, but is refused if the thread was written to since it was read.
                         remove=Removal(as_of=sequence) if record else None,
-                        thread=described(record),
+                        thread=change.applied(engine.codec, address, record),
                     )
                 )
                 return
@@ -243,10 +229,3 @@ def _version_of(page: CheckpointPage) -> Version:
 
 def _cache_key(address: Address) -> Key:
     return address.thread_id, address.namespace, address.user
-
-
-def _owner(address: Address, record: ThreadRecord | None) -> str | None:
-    """The thread's owner; that of a new thread is the user who describes it."""
-    if record is not None:
-        return record.user_id
-    return address.user if isinstance(address.user, str) else None

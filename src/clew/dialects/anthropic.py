@@ -19,9 +19,9 @@ from clew.dialects.parts import (
     as_list,
     as_mapping,
     as_text,
-    counted,
     dumped,
 )
+from clew.dialects.usage import counted
 
 NAME: Final = "anthropic"
 _BLOCKS: Final = frozenset(

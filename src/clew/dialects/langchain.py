@@ -19,11 +19,11 @@ from clew.dialects.parts import (
     as_list,
     as_mapping,
     as_text,
-    counted,
     dumped,
     media_kind,
     result_text,
 )
+from clew.dialects.usage import counted
 from clew.errors import MissingExtraError
 
 NAME: Final = "langchain"

@@ -12,6 +12,7 @@ from clew.dialects.conversation import Conversation, Losses, Placed, paired
 from clew.dialects.formats import WRITERS, dialect_of, parse, plain
 from clew.dialects.openai import NAME as CHAT
 from clew.dialects.parts import Media, Other, Parsed, Part, Reasoning, Text, ToolResult, as_text, dumped, result_text
+from clew.dialects.usage import counted
 from clew.errors import ConfigError, shown
 from clew.model.message import DAMAGED_ROLE, Message
 
@@ -21,6 +22,8 @@ _OWN: Final = frozenset({"message_id", "metadata", "created_at", "run_id", "usag
 
 
 _TOOLS: Final = frozenset({"tool", "function"})
+_USAGE: Final = ("usage", "usage_metadata", "usageMetadata")
+"""Fields in which a message may carry what its provider counted."""
 _PLAIN: Final = frozenset({"role", "content"})
 _SAID: Final = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
 """Fields of which a chat message has one. A message with other fields only is a mistake, such as a typo."""
@@ -93,7 +96,7 @@ def derived(raw: Mapping[str, Any], dialect: str) -> dict[str, Any]:
         "content": "\n".join(block["text"] for block in blocks) if said else blocks,
         "tool_calls": [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in parsed.calls()],
         "tool_results": _results(parsed),
-        "usage": parsed.usage,
+        "usage": parsed.usage or next((found for name in _USAGE if (found := counted(raw.get(name)))), None),
     }
 
 

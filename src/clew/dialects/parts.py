@@ -154,11 +154,3 @@ def media_kind(mime_type: Any) -> MediaKind:
     """The kind of media that a MIME type names."""
     main = mime_type.partition("/")[0] if isinstance(mime_type, str) else ""
     return main if main in ("image", "audio", "video") else "file"  # type: ignore[return-value]
-
-
-def counted(usage: Any, read: str = "input_tokens", written: str = "output_tokens") -> Mapping[str, int] | None:
-    """Token counts under the names `input_tokens` and `output_tokens`."""
-    usage = as_mapping(usage)
-    counts = {"input_tokens": usage.get(read), "output_tokens": usage.get(written)}
-    found = {name: count for name, count in counts.items() if type(count) is int and count >= 0}
-    return found or None

@@ -20,11 +20,11 @@ from clew.dialects.parts import (
     as_list,
     as_mapping,
     as_text,
-    counted,
     dumped,
     loaded_arguments,
     media_kind,
 )
+from clew.dialects.usage import counted
 
 NAME: Final = "pydantic-ai"
 _URLS: Final = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "file"}

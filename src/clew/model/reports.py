@@ -36,6 +36,12 @@ class Stats(DictRecord):
     by_thread: Mapping[str, Totals]
     by_day: Mapping[str, Totals]
     index: IndexStats
+    total_input_tokens: int = 0
+    total_output_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.total_input_tokens + self.total_output_tokens
 
     _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"by_thread": Totals, "by_day": Totals, "index": IndexStats}
     _mappings: ClassVar[frozenset[str]] = frozenset({"by_thread", "by_day"})
@@ -48,7 +54,9 @@ class CleanupReport(DictRecord):
     `values` are parts of states that nothing refers to any more. `bytes` is how much smaller the threads
     got, as `ThreadInfo.size` counts it: checkpoints, attachments and values. `over_limit` is the number of
     threads that still exceed their `max_bytes`, because of their heads, milestones and messages, or
-    because of values that forks share.
+    because of values that forks share. `threads` counts those from which something was removed, and
+    `expired` those that were removed as a whole. `expiry_skipped`: the clock had gone forward by itself, so
+    nothing was removed because of a time to live.
     """
 
     threads: int = 0
@@ -61,6 +69,11 @@ class CleanupReport(DictRecord):
     value_bytes: int = 0
     over_limit: int = 0
     dry_run: bool = False
+    expired: int = 0
+    thread_bytes: int = 0
+    messages: int = 0
+    message_bytes: int = 0
+    expiry_skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -57,6 +57,11 @@ def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> b
     if policy.max_bytes is not None and record.size > policy.max_bytes:
         return True
     return policy.max_age is not None and now - record.created_at > policy.max_age
+
+
+def is_idle(record: ThreadRecord, ttl: timedelta, now: datetime) -> bool:
+    """Whether nothing was written to the thread for longer than `ttl`. A damaged time tells nothing."""
+    return not record.damage and now - record.updated_at > ttl
 
 
 def due(checkpoints: Iterable[D], policy: RetentionPolicy, now: datetime) -> list[D]:

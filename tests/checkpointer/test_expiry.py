@@ -1,0 +1,89 @@
+"""Expiry: idle threads and old messages are removed by cleanups, unless somebody uses them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import clew
+from clew import RetentionPolicy
+from clew.testing.clock import FakeClock
+
+IDLE = RetentionPolicy(thread_ttl=timedelta(hours=1))
+
+
+def names(checkpointer):
+    return sorted(each.thread_id for each in checkpointer.list_threads({}))
+
+
+def test_idle_threads_go_and_active_ones_stay(store):
+    clock = FakeClock()
+    checkpointer = store.open(clock=clock)
+    for name in ("idle", "own", "long", "active"):
+        checkpointer.put_state(name, {"n": 1})
+    checkpointer.put_thread("own", ttl=60)
+    checkpointer.put_thread("long", ttl=86_400)
+    clock.advance(120)
+    assert checkpointer.cleanup(IDLE, dry_run=True).expired == 1
+    assert checkpointer.get_state("own") == {"n": 1}
+    assert checkpointer.cleanup(IDLE).expired == 1
+    assert names(checkpointer) == ["active", "idle", "long"]
+    clock.advance(3500)
+    checkpointer.put_messages("active", [{"role": "user", "content": "hi"}])
+    report = checkpointer.cleanup(IDLE)
+    assert (report.expired, report.threads, report.bytes) == (1, 1, report.thread_bytes)
+    assert names(checkpointer) == ["active", "long"]
+    checkpointer.put_state("idle", {"n": 2})
+    assert checkpointer.get_state("idle") == {"n": 2}
+
+
+def test_a_thread_in_a_turn_stays(store):
+    clock = FakeClock()
+    checkpointer = store.open(clock=clock)
+    checkpointer.put_state("t", {"n": 1})
+    clock.advance(7200)
+    with checkpointer.turn("t"):
+        assert checkpointer.cleanup(IDLE).expired == 0
+    clock.advance(7200)
+    assert checkpointer.cleanup(IDLE).expired == 1
+
+
+def test_a_writer_that_wakes_the_thread_up_keeps_it(local, monkeypatch):
+    clock = FakeClock()
+    checkpointer, writer = local.open(clock=clock), local.open(clock=clock)
+    checkpointer.put_state("t", {"n": 1})
+    clock.advance(7200)
+    sweeper, commit = checkpointer._sweeper, checkpointer._sweeper.commit
+
+    async def late(record, **content):
+        writer.put_messages("t", [{"role": "user", "content": "awake"}])
+        await commit(record, **content)
+
+    monkeypatch.setattr(sweeper, "commit", late)
+    assert checkpointer.cleanup(IDLE).expired == 0
+    assert [each.content for each in writer.list_messages("t")] == ["awake"]
+    writer.put_state("t", {"n": 2})
+
+
+def test_old_messages_go(store):
+    clock = FakeClock()
+    checkpointer = store.open(clock=clock)
+    for number in range(3):
+        message = clew.Message(role="user", content=str(number), created_at=clock.now())
+        checkpointer.put_messages("t", [message])
+        clock.advance(3600)
+    policy = RetentionPolicy(message_ttl=timedelta(hours=1, minutes=30))
+    assert checkpointer.cleanup(policy, dry_run=True).messages == 2
+    report = checkpointer.cleanup(policy)
+    assert (report.messages, report.threads, report.expired) == (2, 1, 0)
+    assert [each.content for each in checkpointer.list_messages("t")] == ["2"]
+
+
+def test_a_clock_that_jumps_forward_expires_nothing_at_first():
+    clock = FakeClock()
+    checkpointer = clew.connect("memory://", clock=clock)
+    checkpointer.put_state("t", {"n": 1})
+    clock.set(clock.now() + timedelta(days=365))
+    report = checkpointer.cleanup(IDLE)
+    assert (report.expired, report.expiry_skipped) == (0, True)
+    assert checkpointer.get_state("t") == {"n": 1}
+    assert checkpointer.cleanup(IDLE).expired == 1
