@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,14 @@ def test_only_the_given_fields_change(checkpointer):
     checkpointer.put_thread(ANA, thread_name="Trip", tags=["a", "b"], metadata={"x": 1, "y": 2}, run_id="r1")
     policy = RetentionPolicy(max_history=3)
     checkpointer.put_retention(ANA, policy)
-    for change in ({"thread_name": "New"}, {"tags": ["c"]}, {"ttl": 60}, {"metadata": {"y": 3}}, {"run_id": "r2"}):
+    changes: list[dict[str, Any]] = [
+        {"thread_name": "New"},
+        {"tags": ["c"]},
+        {"ttl": 60},
+        {"metadata": {"y": 3}},
+        {"run_id": "r2"},
+    ]
+    for change in changes:
         before = checkpointer.get_thread(ANA)
         checkpointer.put_thread(ANA, **change)
         expected = {**change, "tags": tuple(change["tags"])} if "tags" in change else dict(change)
@@ -76,6 +84,22 @@ def test_concurrent_changes_of_different_fields_all_count(store):
         worker.join(120)
     assert len(first.get_thread(ANA).metadata) == 20
     assert first.get_thread(ANA).thread_name == "Trip"
+
+
+def test_a_thread_that_another_creates_meanwhile_keeps_its_fields(store, monkeypatch):
+    first, second = store.open(), store.open()
+    engine = first._engine
+    apply = engine.apply
+
+    async def late(commit):
+        monkeypatch.undo()
+        await second.aput_thread(ANA, tags=["theirs"], metadata={"k": 1})
+        return await apply(commit)
+
+    monkeypatch.setattr(engine, "apply", late)
+    first.put_thread(ANA, thread_name="Mine")
+    found = first.get_thread(ANA)
+    assert (found.thread_name, found.tags, found.metadata) == ("Mine", ("theirs",), {"k": 1})
 
 
 def test_fields_that_nothing_understands_are_refused(checkpointer):

@@ -242,11 +242,11 @@ def test_a_thread_that_nobody_described_is_found_by_its_id(checkpointer):
     assert [each.thread_id for each in checkpointer.list_threads({}, search="project")] == ["Project-7"]
 
 
-def test_a_description_is_replaced_as_a_whole(checkpointer):
+def test_a_description_keeps_the_fields_that_are_not_given(checkpointer):
     checkpointer.put_thread("t", ThreadInfo(thread_id="t", thread_name="a", tags=("x",), metadata={"k": 1}, run_id="r"))
     checkpointer.put_thread("t", {"thread_name": "b"})
     found = checkpointer.get_thread("t")
-    assert (found.thread_name, found.tags, found.metadata, found.run_id) == ("b", (), {}, None)
+    assert (found.thread_name, found.tags, found.metadata, found.run_id) == ("b", ("x",), {"k": 1}, "r")
 
 
 def test_deleting_a_thread_leaves_nothing_of_it(store):

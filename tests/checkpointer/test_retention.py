@@ -198,12 +198,12 @@ def test_threads_that_the_policy_can_not_touch_are_not_read(store, clock):
         RetentionPolicy(max_bytes=1 << 20),
     ):
         assert checkpointer.cleanup(policy).threads == 0
-    assert spy.reads == 6
+    assert spy.reads == 3
 
 
 def test_many_threads_are_cleaned_up_page_by_page(store, monkeypatch):
     monkeypatch.setattr("clew.checkpointer.sweeper.FIRST_PAGE", 3)
-    monkeypatch.setattr("clew.checkpointer.sweeper.LARGEST_PAGE", 8)
+    monkeypatch.setattr("clew.checkpointer.thread_pages.LARGEST_PAGE", 8)
     checkpointer = store.open()
     for number in range(50):
         fill(checkpointer, f"t{number}", 3, 40)

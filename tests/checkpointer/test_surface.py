@@ -178,7 +178,9 @@ def test_every_call_must_name_a_user_if_that_is_required(name: str) -> None:
     given = {
         each: NEEDED.get(each, "x")
         for each, parameter in parameters.items()
-        if each not in ("config", "config_a") and parameter.default is parameter.empty
+        if each not in ("config", "config_a")
+        and parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_KEYWORD
     }
     first = next(iter(parameters))
     if first in ("config", "config_a"):

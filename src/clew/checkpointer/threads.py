@@ -39,7 +39,6 @@ class ThreadMethods(Generic[StateT]):
         self,
         config: Config | str,
         info: ThreadInfo | Mapping[str, Any] | None = None,
-        /,
         **fields: Unpack[ThreadChanges],
     ) -> None:
         """Change the fields of the thread's description that are given: `aput_thread(config, tags=["a"])`.
@@ -209,7 +208,7 @@ class ThreadMethods(Generic[StateT]):
                         commit,
                         basis=basis,
                         # Removes nothing, but is refused if the thread was written to since it was read.
-                        remove=Removal(as_of=sequence) if record else None,
+                        remove=Removal(as_of=sequence),
                         thread=change.applied(engine.codec, address, record),
                     )
                 )
