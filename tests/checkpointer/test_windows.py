@@ -99,3 +99,28 @@ def test_tokens_are_summed_by_user_thread_and_day(checkpointer):
     assert checkpointer.stats("eve").total_tokens == 0
     with pytest.raises(ConfigError):
         checkpointer.put_messages(ana, [{"role": "user", "content": "x", "usage": {"input_tokens": -1}}])
+
+
+def test_windows_follow_the_branch(checkpointer):
+    for number in range(3):
+        checkpointer.put_checkpoint(
+            "t",
+            {"n": number},
+            messages=[{"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": f"a{number}"}],
+        )
+    old = checkpointer.get_checkpoint("t").config
+    checkpointer.rewind("t")
+    checkpointer.put_checkpoint("t", {"n": 9}, messages=[{"role": "assistant", "content": "other"}])
+
+    def said(config, **window):
+        return texts(checkpointer.list_messages(config, **window))
+
+    here, there = said("t"), said(old)
+    assert here[-1] == "other"
+    assert there == ["q0", "a0", "q1", "a1", "q2", "a2"]
+    last = checkpointer.list_messages("t", last=1)[0]
+    for config, whole in (("t", here), (old, there)):
+        assert said(config, last=2) == whole[-2:]
+        assert said(config, max_tokens=3, count_tokens=one) == whole[-3:]
+    assert said("t", before=last) == here[:-1]
+    assert said("t", before=last, branches="all") == there
