@@ -42,6 +42,7 @@ PUBLIC = [
     "DistributedCheckpointer",
     "Encryption",
     "EncryptionError",
+    "Event",
     "InMemoryCheckpointer",
     "IndexStats",
     "Lease",
@@ -123,6 +124,7 @@ SECTION_4 = [
     "aupdate_state",
     "averify",
     "awarm",
+    "awatch",
 ]
 
 
@@ -147,7 +149,9 @@ def test_the_async_methods_are_those_of_the_contract():
 def test_every_async_method_has_a_twin_with_the_same_signature_and_a_docstring(name):
     checkpointer = clew.InMemoryCheckpointer()
     method, twin = getattr(checkpointer, name), getattr(checkpointer, name[1:])
-    assert inspect.signature(twin) == inspect.signature(method)
+    assert inspect.signature(twin).parameters == inspect.signature(method).parameters
+    if name != "awatch":  # An iterator in the place of an async one.
+        assert inspect.signature(twin) == inspect.signature(method)
     assert not inspect.iscoroutinefunction(twin)
     assert (method.__doc__ or "").strip()
     assert (twin.__doc__ or "").strip()

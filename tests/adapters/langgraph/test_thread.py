@@ -227,7 +227,7 @@ def test_going_back_by_id_is_no_conflict(checkpointer):
 def test_a_url_is_opened_and_closed(tmp_path):
     with ClewSaver(f"sqlite:///{tmp_path}/agent.db") as saver:
         chat(saver).invoke(say("one"), config())
-    with pytest.raises(clew.StorageError, match="closed"):
+    with pytest.raises(clew.StorageError, match="released"):
         saver.get_tuple(config())
 
 

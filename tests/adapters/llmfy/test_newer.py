@@ -63,7 +63,7 @@ def test_two_concurrent_runs_are_both_kept(store):
         states = [each.state for each in await checkpointer.aget_history("s", limit=None)]
         assert all(result["messages"][-1].content == "third says hello" for result in results)
         assert sum(state["visited"] == 2 * ["first", "second", "third"] for state in states) == 2
-        assert len(await checkpointer.alist_messages("s", limit=None)) == 4 + 2 * 4
+        assert len(await checkpointer.alist_messages("s", branches="all")) == 4 + 2 * 4
 
     run(go())
 
@@ -97,7 +97,7 @@ def test_concurrent_runs_with_the_same_text_are_both_recorded(store):
         engine.build()
         hi = {"messages": [{"role": "user", "content": "hi"}]}
         await asyncio.gather(*(engine.invoke(hi, session_id="s") for _ in range(3)))
-        said = [each.text() for each in await checkpointer.alist_messages("s")]
+        said = [each.text() for each in await checkpointer.alist_messages("s", branches="all")]
         assert sorted(said) == 3 * ["hello"] + 3 * ["hi"]
 
     run(go())
