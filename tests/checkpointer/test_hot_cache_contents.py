@@ -26,7 +26,8 @@ def test_a_save_sends_to_redis_what_is_new_and_not_the_state(both):
         late = sorted(after - before for before, after in pairwise(sent[300:]))
         # The median, because merges of rows occasionally send those again.
         assert late[len(late) // 2] < 2_500
-        assert sent[-1] < 3 * 400 * 500
+        # How many rows are merged, and so sent again, depends on timing. All states would be 40 MB.
+        assert sent[-1] < 5 * 400 * 500
         assert both.open().get_state("t") == {"messages": said}
         checkpointer.release()
 
