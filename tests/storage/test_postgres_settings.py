@@ -41,7 +41,7 @@ async def used(storage: PgStorage) -> None:
         ("postgresql://agent:secret/s@db/app", "a port in the DSN.*%2F"),
         ("postgresql://agent:secret@s@db/app", "more than one @.*%40"),
         ("host=db dbname=app password=secret", "must be a URL.*postgresql://"),
-        ("postgresql+asyncpg://agent:secret@db/app", "must be a URL"),
+        ("postgresql+asyncpg://agent:secret@db/app", "write postgresql://"),
         (b"postgresql://db", "must be a string"),
         ("postgresql://[db/app", "not a valid URL"),
         (f"{HERE}/app?sslmode=wrong", "sslmode in the DSN must be one of disable, .*wrong"),
