@@ -16,6 +16,7 @@ from tests.checkpointer.support import SQLiteStore
 from tests.encryption.support import ENCRYPTION
 
 OF_ITS_OWN = {
+    "test_a_description_that_lacks_a_field_is_damaged_and_hides_no_other": "it writes a plain one, which is refused",
     "test_a_damaged_digest_costs_space_not_data": "it is authenticated with the values: test_tampering.py",
     "test_a_damaged_search_text_is_a_damaged_message": "there is none",
     "test_a_damaged_checkpoint_is_named_and_the_others_load": "but for the checksum, which is not looked at: below",

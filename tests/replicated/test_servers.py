@@ -95,7 +95,7 @@ def test_nothing_acknowledged_is_lost_when_the_primary_goes_and_comes_back(serve
                 report = await memory.aresync()
                 assert report.repaired == ()
                 for thread_id, said in writers.acknowledged.items():
-                    there = [each.message_id for each in await memory.alist_messages(thread_id, limit=None)]
+                    there = [each.message_id for each in await memory.alist_messages(thread_id, branches="all")]
                     assert set(said) <= set(there)
                     assert len(there) == len(set(there))
                     history = await memory.alist_checkpoints(thread_id, limit=None)

@@ -141,6 +141,8 @@ class Checkpointer(
         cache: VolatileCache = own if shared is None else SharedStateCache(shared, own, ttl=cache_ttl)
         self._storage = storage
         self._runner: Runner = LoopRunner() if storage.capabilities.suspends else InlineRunner()
+        # Closed by every release: an interrupted one may have replaced the other and left this one running.
+        self._own_runner = self._runner
         engine = self._engine = Engine(
             storage,
             StateCodec(registry, max_state_bytes=max_state_bytes),
@@ -228,7 +230,7 @@ class Checkpointer(
             mine = [task for task in list(self._engine.tasks) if task.get_loop() is loop]
             await asyncio.gather(*mine, return_exceptions=True)
         await self._watchers.close()
-        runner = self._runner
+        runner = self._own_runner
         try:
             await self._engine.storage.close()
         except Exception:
@@ -270,13 +272,12 @@ class Checkpointer(
 
     def release(self) -> None:
         """Sync twin of `arelease`. It also ends the thread that ran the other twins."""
-        runner = self._runner
         try:
-            runner.run(self.arelease(), "release")
+            self._runner.run(self.arelease(), "release")
         except Exception:
-            runner.close()
+            self._own_runner.close()
             raise
-        runner.close()
+        self._own_runner.close()
 
     def _end(self) -> None:
         """Have all later calls say that the checkpointer was released."""
