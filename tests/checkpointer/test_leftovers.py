@@ -97,6 +97,21 @@ def test_a_release_that_fails_leaves_nothing(remote, monkeypatch):
         checkpointer.release()
 
 
+def test_a_release_that_was_interrupted_before_its_last_step_can_be_repeated(remote, monkeypatch):
+    checkpointer = remote.open()
+
+    def interrupt(_runner: LoopRunner) -> None:
+        raise KeyboardInterrupt
+
+    with nothing_left():
+        checkpointer.put_state("t", {"n": 1})
+        with monkeypatch.context() as patch:
+            patch.setattr(LoopRunner, "close", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                checkpointer.release()
+        checkpointer.release()
+
+
 # asyncpg keeps the context of a statement's first caller as long as the statement: five minutes.
 @pytest.fixture(params=[each for each in STORES if each.id != "postgres"])
 def keeps_nothing(request, tmp_path):

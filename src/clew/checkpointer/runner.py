@@ -23,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from clew.answers import Answer
 from clew.errors import BlockingCallError, StorageError, TransientStorageError
 from clew.os_threads import reset_after_fork, start
-from clew.storage.execution import blocked, leave_inline, run_inline
+from clew.storage.execution import blocked, leave_inline, may_block, run_inline
 
 END_PATIENCE = 10.0
 """How many seconds the end of a loop waits for cancelled tasks."""
@@ -144,9 +144,10 @@ class LoopRunner:
         return self._home is not None
 
     async def aclose(self) -> None:
-        """The same as `close`, without blocking the caller's event loop."""
-        ended = self._end()
-        if ended is not None:
+        """The same as `close`, without blocking the caller's event loop. A sync caller has none, and blocks."""
+        if may_block():
+            self.close()
+        elif (ended := self._end()) is not None:
             await ended.arrive()
 
     def close(self) -> None:
