@@ -124,7 +124,7 @@ def test_messages_are_appended_listed_rendered_and_deleted():
         assert (await http.post("/api/threads/t/messages", json={"messages": said})).status_code == 201
         page = (await http.get("/api/threads/t/messages", params={"limit": 2})).json()
         assert [each["role"] for each in page["messages"]] == ["user", "assistant"]
-        rest = (await http.get("/api/threads/t/messages", params={"offset": page["next"]})).json()
+        rest = (await http.get("/api/threads/t/messages", params={"after": page["next"]})).json()
         assert [each["role"] for each in rest["messages"]] == ["tool"]
         assert rest["next"] is None
         rendered = (await http.get("/api/threads/t/messages", params={"as": "anthropic"})).json()
@@ -165,7 +165,9 @@ def test_threads_are_described_forked_listed_and_deleted():
         assert (await http.post("/api/threads/t/fork", json={"thread_id": "t2"})).status_code == 409
         page = (await http.get("/api/threads", params={"limit": 1})).json()
         assert len(page["threads"]) == 1
-        assert page["next"] == 1
+        second = (await http.get("/api/threads", params={"limit": 1, "before": page["next"]})).json()
+        assert {each["thread_id"] for each in page["threads"] + second["threads"]} == {"t", "t2"}
+        assert second["next"] is None
         assert (await http.delete("/api/threads/t")).status_code == 204
         assert (await http.get("/api/threads/t")).status_code == 404
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from litestar import Request, Response
@@ -28,6 +29,15 @@ CheckpointId = Annotated[
 ]
 Namespace = Annotated[str | None, QueryParameter(name="namespace", description="The checkpoints' namespace.")]
 PageLimit = Annotated[int, QueryParameter(name="limit", ge=1, le=MOST, description="The size of the page.")]
+Offset = Annotated[
+    int | None, QueryParameter(name="offset", ge=0, le=1 << 31, description="How many results to skip, by number.")
+]
+Position = Annotated[
+    str | None, QueryParameter(name="before", max_length=2000, description="The `next` of the page before.")
+]
+Search = Annotated[
+    str | None, QueryParameter(name="search", min_length=1, max_length=1000, description="Text to find, in any case.")
+]
 IfMatch = Annotated[
     str | None,
     HeaderParameter(
@@ -42,6 +52,15 @@ IdempotencyKey = Annotated[
         description="A key of your choice. A repeated request with the same key changes nothing.",
     ),
 ]
+
+
+class Told(Protocol):
+    """A result that has a form for answers."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+T = TypeVar("T", bound=Told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,20 @@ def derived_id(call: Call, key: str | None, *parts: str) -> str | None:
 def answer(content: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[Any]:
     """Return a JSON response with `content`, in which types that JSON lacks are marked."""
     return Response(to_json(content), status_code=status, headers=headers or {}, media_type="application/json")
+
+
+def page(
+    name: str, read: Sequence[T], limit: int, position: Callable[[T], str], offset: int | None = None
+) -> dict[str, Any]:
+    """Return the first `limit` of the results that were read, which are one more if there is a next page.
+
+    `next` is where that page begins: the position of the last result, or an offset if the caller counts.
+    """
+    shown = read[:limit]
+    following: str | int | None = None
+    if len(read) > limit:
+        following = position(shown[-1]) if offset is None else offset + limit
+    return {name: [each.to_dict() for each in shown], "next": following}
 
 
 def found(value: Any, what: str) -> Any:

@@ -115,14 +115,10 @@ async def list_items(
     call = call_of(request)
     config = _config(call, conversation_id)
     await _thread(call, config)
-    messages = await call.memory.alist_messages(config)
-    if order == "desc":
-        messages.reverse()
-    if after is not None:
-        ids = [each.message_id for each in messages]
-        if after not in ids:
-            raise not_found("the item that `after` names")
-        messages = messages[ids.index(after) + 1 :]
+    if order == "asc":
+        messages = await call.memory.alist_messages(config, limit=limit + 1, after=after)
+    else:
+        messages = (await call.memory.alist_messages(config, last=limit + 1, before=after))[::-1]
     return answer(_list([_shown(each) for each in messages[:limit]], more=len(messages) > limit))
 
 

@@ -10,26 +10,32 @@ from litestar.params import JSONBody, QueryParameter
 
 from clew.server.bodies import NewMessages
 from clew.server.calls import (
+    MOST,
     CheckpointId,
     IdempotencyKey,
     Name,
+    Offset,
     PageLimit,
+    Search,
     UserId,
     answer,
     call_of,
     derived_id,
     found,
+    page,
     with_ids,
 )
 from clew.server.interchange import from_json
-from clew.server.routes.threads import Offset, Search
 
 As = Annotated[
     Literal["openai", "openai-responses", "anthropic", "gemini"] | None,
     QueryParameter(name="as", description="Render the page in a provider's format."),
 ]
-
-
+After = Annotated[str | None, QueryParameter(name="after", description="Only messages after the one with this id.")]
+Before = Annotated[
+    str | None, QueryParameter(name="before", description="The newest messages before the one with this id.")
+]
+Last = Annotated[int | None, QueryParameter(name="last", ge=1, le=MOST, description="The newest so many messages.")]
 Branches = Annotated[
     Literal["head", "all"], QueryParameter(name="branches", description="One branch, or every message of the thread.")
 ]
@@ -41,21 +47,36 @@ async def list_messages(
     thread_id: Name,
     user_id: UserId = None,
     search: Search = None,
-    offset: Offset = 0,
+    after: After = None,
+    before: Before = None,
+    last: Last = None,
+    offset: Offset = None,
     limit: PageLimit = 50,
     dialect: As = None,
     checkpoint_id: CheckpointId = None,
     branches: Branches = "head",
 ) -> Response[Any]:
-    """List the messages of the head's branch, or as of a checkpoint, in order. `next` is the offset of the next page."""
+    """List the messages of the head's branch, or as of a checkpoint, in order. Pass `next` as `after` to get
+    the next page.
+
+    `last` asks for the newest messages instead; then `next` is the `before` of the page before them. With
+    `offset`, `next` is an offset. With `as`, the page is rendered in a provider's format, without `next`.
+    """
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id)
+    if before is not None and last is None:
+        last = limit
+    more = 0 if dialect is not None else 1
+    window: dict[str, Any] = {"limit": limit + more} if last is None else {"last": last + more}
+    window |= {"after": after, "before": before, "offset": offset or 0, "branches": branches}
     if dialect is not None:
-        rendered = await call.memory.alist_messages(config, search, offset, limit, branches=branches, as_=dialect)
+        rendered = await call.memory.alist_messages(config, search, as_=dialect, **window)
         return answer({"messages": list(rendered), "system": rendered.system, "left_out": list(rendered.left_out)})
-    listed = await call.memory.alist_messages(config, search, offset, limit + 1, branches=branches)
-    more = len(listed) > limit
-    return answer({"messages": [each.to_dict() for each in listed[:limit]], "next": offset + limit if more else None})
+    listed = await call.memory.alist_messages(config, search, **window)
+    if last is None:
+        return answer(page("messages", listed, limit, lambda end: end.message_id, offset))
+    newest = page("messages", listed[::-1], last, lambda end: end.message_id)
+    return answer({**newest, "messages": newest["messages"][::-1]})
 
 
 @post("/threads/{thread_id:str}/messages", summary="Append messages", tags=["messages"])

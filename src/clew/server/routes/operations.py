@@ -35,7 +35,7 @@ async def get_status(request: Request[Any, Any, Any]) -> Response[Any]:
     return answer((await call.memory.astatus()).to_dict())
 
 
-@post("/cleanup", summary="Clean up", tags=["operations"])
+@post("/cleanup", summary="Clean up", tags=["operations"], status_code=200)
 async def cleanup(
     request: Request[Any, Any, Any], data: JSONBody[Policy], thread_id: OneThread = None
 ) -> Response[Any]:

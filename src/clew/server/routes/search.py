@@ -7,24 +7,22 @@ from typing import Annotated, Any
 from litestar import Request, Response, get
 from litestar.params import QueryParameter
 
-from clew.server.calls import PageLimit, UserId, answer, call_of
+from clew.server.calls import PageLimit, Position, UserId, answer, call_of, page
 
 Text = Annotated[str, QueryParameter(name="q", min_length=1, max_length=1000, description="Text to find, in any case.")]
-Position = Annotated[
-    str | None, QueryParameter(name="before", max_length=2000, description="The `next` of the page before.")
-]
 
 
 @get("/search", summary="Search messages", tags=["messages"])
 async def search(
     request: Request[Any, Any, Any], text: Text, user_id: UserId = None, before: Position = None, limit: PageLimit = 20
 ) -> Response[Any]:
-    """Find messages that contain a text in all threads of the user, newest first, with snippets."""
+    """Find messages that contain a text in all threads of the user, newest first, with snippets. Pass
+    `next` as `before` to get the next page.
+    """
     call = call_of(request)
     user = call.caller.acting_for(user_id)
     hits = await call.memory.asearch(text, user_id=user, limit=limit + 1, before=before)
-    page = hits[:limit]
-    return answer({"hits": [each.to_dict() for each in page], "next": page[-1].position if len(hits) > limit else None})
+    return answer(page("hits", hits, limit, lambda last: last.position))
 
 
 HANDLERS = [search]

@@ -25,6 +25,7 @@ from clew.server.calls import (
     etag,
     found,
     matched_id,
+    page,
     with_ids,
 )
 from clew.server.interchange import from_json
@@ -86,7 +87,7 @@ async def post_checkpoint(
     return _saved(saved)
 
 
-@patch("/threads/{thread_id:str}/state", summary="Change a state", tags=["states"])
+@patch("/threads/{thread_id:str}/state", summary="Change a state", tags=["states"], status_code=201)
 async def update_state(
     request: Request[Any, Any, Any],
     thread_id: Name,
@@ -138,9 +139,7 @@ async def list_checkpoints(
     call = call_of(request)
     config = call.config(thread_id, user_id, namespace=namespace)
     listed = await call.memory.alist_checkpoints(config, limit=limit + 1, before=before)
-    more = len(listed) > limit
-    page = listed[:limit]
-    return answer({"checkpoints": [each.to_dict() for each in page], "next": page[-1].checkpoint_id if more else None})
+    return answer(page("checkpoints", listed, limit, lambda last: last.checkpoint_id))
 
 
 @delete(
@@ -175,9 +174,7 @@ async def get_history(
     call = call_of(request)
     config = call.config(thread_id, user_id, namespace=namespace)
     loaded = await call.memory.aget_history(config, limit + 1, before=before)
-    page = loaded[:limit]
-    following = page[-1].checkpoint_id if len(loaded) > limit else None
-    return answer({"checkpoints": [each.to_dict() for each in page], "next": following})
+    return answer(page("checkpoints", loaded, limit, lambda last: last.checkpoint_id))
 
 
 @get("/threads/{thread_id:str}/diff", summary="Compare two states", tags=["states"])

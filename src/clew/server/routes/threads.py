@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from litestar import Request, Response, delete, get, patch, post
+from litestar.openapi.spec import Example
 from litestar.params import JSONBody, QueryParameter
 
 from clew.server.bodies import NewFork, Rewind
 from clew.server.calls import IdempotencyKey as Key
-from clew.server.calls import Name, PageLimit, UserId, answer, call_of, derived_id, etag, found
+from clew.server.calls import (
+    Name,
+    Offset,
+    PageLimit,
+    Position,
+    Search,
+    UserId,
+    answer,
+    call_of,
+    derived_id,
+    etag,
+    found,
+    page,
+)
+from clew.server.interchange import from_json
+from clew.server.problems import Problem
 
-Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1 << 31, description="How many results to skip.")]
-Search = Annotated[
-    str | None, QueryParameter(name="search", min_length=1, max_length=1000, description="Text to find, in any case.")
+Tags = Annotated[
+    list[str] | None, QueryParameter(name="tag", max_items=20, description="Only threads with this tag. Repeatable.")
+]
+Metadata = Annotated[
+    str | None,
+    QueryParameter(
+        name="metadata",
+        max_length=2000,
+        description="Only threads with these values in their metadata: a JSON object.",
+        examples=[Example(value='{"plan": "gold"}')],
+    ),
 ]
 
 
@@ -22,14 +47,26 @@ async def list_threads(
     request: Request[Any, Any, Any],
     user_id: UserId = None,
     search: Search = None,
-    offset: Offset = 0,
+    tags: Tags = None,
+    metadata: Metadata = None,
+    before: Position = None,
+    offset: Offset = None,
     limit: PageLimit = 50,
 ) -> Response[Any]:
-    """List threads, the most recently active first. `next` is the offset of the next page."""
+    """List threads, the most recently active first. Pass `next` as `before` to get the next page; it is not
+    disturbed by what others write meanwhile. With `offset`, `next` is an offset.
+    """
     call = call_of(request)
-    threads = await call.memory.alist_threads({"user_id": call.caller.acting_for(user_id)}, search, offset, limit + 1)
-    more = len(threads) > limit
-    return answer({"threads": [each.to_dict() for each in threads[:limit]], "next": offset + limit if more else None})
+    threads = await call.memory.alist_threads(
+        {"user_id": call.caller.acting_for(user_id)},
+        search,
+        offset or 0,
+        limit + 1,
+        tags=tags,
+        metadata=None if metadata is None else _wanted(metadata),
+        before=before,
+    )
+    return answer(page("threads", threads, limit, lambda last: last.position, offset))
 
 
 @get("/threads/{thread_id:str}", summary="Get a thread", tags=["threads"])
@@ -87,6 +124,17 @@ async def rewind_thread(
     call = call_of(request)
     saved = await call.memory.arewind(call.config(thread_id, user_id, write=True), to=data.to, turns=data.turns)
     return answer(saved.metadata.to_dict(), status=201, headers={"ETag": etag(saved)})
+
+
+def _wanted(text: str) -> dict[str, Any]:
+    try:
+        wanted = json.loads(text)
+    except (ValueError, RecursionError):
+        wanted = None
+    if not isinstance(wanted, dict):
+        raise Problem(400, "InvalidRequest", 'metadata takes a JSON object, as in metadata={"plan": "gold"}')
+    read: dict[str, Any] = from_json(wanted)
+    return read
 
 
 HANDLERS = [list_threads, get_thread, describe_thread, delete_thread, fork_thread, rewind_thread]
