@@ -27,7 +27,7 @@ def claims(**more: Any) -> dict[str, Any]:
 async def routes() -> dict[str, Any]:
     """Return the paths of the OpenAPI document."""
     async with client(clew.connect("memory://")) as http:
-        document = (await http.get("/openapi/openapi.json")).json()
+        document = (await http.get("/docs/openapi.json")).json()
         assert document["openapi"].startswith("3.1")
         return dict(document["paths"])
 

@@ -11,9 +11,6 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
-from litestar.openapi.spec import Components, SecurityScheme
 
 import clew
 from clew.ids import new_id
@@ -21,6 +18,7 @@ from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
+from clew.server.reference import openapi_config
 from clew.server.routes import events, messages, operations, search, states, threads, turns
 from clew.server.telemetry import MEDIA_TYPE, Telemetry
 from clew.server.turns import Turns
@@ -89,14 +87,7 @@ def app(
         [api, openai, healthz, readyz, metrics, *pages.HANDLERS],
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry}),
         on_shutdown=[open_turns.close],
-        openapi_config=OpenAPIConfig(
-            title="Clew",
-            version=clew.__version__,
-            description="Durable session memory for AI agents.",
-            path="/openapi",
-            render_plugins=[JsonRenderPlugin()],
-            components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
-        ),
+        openapi_config=openapi_config(),
         exception_handlers={
             clew.ClewError: on_clew_error,
             HTTPException: on_http_error,

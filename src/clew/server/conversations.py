@@ -49,7 +49,9 @@ class NewItems(Struct):
 
 
 @post("/conversations", summary="Create a conversation", tags=["conversations"], status_code=200)
-async def create(request: Request[Any, Any, Any], data: JSONBody[NewConversation | None] = None) -> Response[Any]:
+async def create_conversation(
+    request: Request[Any, Any, Any], data: JSONBody[NewConversation | None] = None
+) -> Response[Any]:
     """Create a conversation, with items if some are given."""
     call = call_of(request)
     given = data or NewConversation()
@@ -62,14 +64,16 @@ async def create(request: Request[Any, Any, Any], data: JSONBody[NewConversation
 
 
 @get("/conversations/{conversation_id:str}", summary="Get a conversation", tags=["conversations"])
-async def retrieve(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Any]:
+async def get_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Any]:
     """Return a conversation without its items."""
     call = call_of(request)
     return answer(_conversation(await _thread(call, _config(call, conversation_id))))
 
 
 @post("/conversations/{conversation_id:str}", summary="Update a conversation", tags=["conversations"], status_code=200)
-async def update(request: Request[Any, Any, Any], conversation_id: Name, data: JSONBody[NewMetadata]) -> Response[Any]:
+async def update_conversation(
+    request: Request[Any, Any, Any], conversation_id: Name, data: JSONBody[NewMetadata]
+) -> Response[Any]:
     """Replace the conversation's metadata."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -81,7 +85,7 @@ async def update(request: Request[Any, Any, Any], conversation_id: Name, data: J
 @delete(
     "/conversations/{conversation_id:str}", summary="Delete a conversation", tags=["conversations"], status_code=200
 )
-async def remove(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Any]:
+async def delete_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Any]:
     """Delete a conversation with its items."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -108,8 +112,10 @@ async def list_items(
     request: Request[Any, Any, Any],
     conversation_id: Name,
     after: Annotated[str | None, QueryParameter(name="after", description="The last item of the page before.")] = None,
-    limit: Annotated[int, QueryParameter(name="limit", ge=1, le=100)] = 20,
-    order: Annotated[Literal["asc", "desc"], QueryParameter(name="order")] = "desc",
+    limit: Annotated[int, QueryParameter(name="limit", ge=1, le=100, description="The size of the page.")] = 20,
+    order: Annotated[
+        Literal["asc", "desc"], QueryParameter(name="order", description="Oldest or newest first.")
+    ] = "desc",
 ) -> Response[Any]:
     """List items, newest first unless `order` is `asc`."""
     call = call_of(request)
@@ -123,7 +129,7 @@ async def list_items(
 
 
 @get("/conversations/{conversation_id:str}/items/{item_id:str}", summary="Get an item", tags=["conversations"])
-async def retrieve_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Any]:
+async def get_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Any]:
     """Return one item."""
     call = call_of(request)
     message = await call.memory.aget_message(_config(call, conversation_id), unquote(item_id))
@@ -136,7 +142,7 @@ async def retrieve_item(request: Request[Any, Any, Any], conversation_id: Name, 
     tags=["conversations"],
     status_code=200,
 )
-async def remove_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Any]:
+async def delete_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Any]:
     """Delete one item, and return the conversation."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -215,4 +221,13 @@ def _shown(message: clew.Message) -> dict[str, Any]:
     return _item({"id": message.message_id, "role": message.role, "content": message.text()})
 
 
-HANDLERS = [create, retrieve, update, remove, create_items, list_items, retrieve_item, remove_item]
+HANDLERS = [
+    create_conversation,
+    get_conversation,
+    update_conversation,
+    delete_conversation,
+    create_items,
+    list_items,
+    get_item,
+    delete_item,
+]
