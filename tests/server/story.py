@@ -92,7 +92,13 @@ class Told:
                 ended.set()
 
         address = template.format(**path)
-        scope = {"type": "http", "method": "GET", "path": address, "raw_path": address.encode(), "http_version": "1.1"}
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "GET",
+            "path": address,
+            "raw_path": address.encode(),
+            "http_version": "1.1",
+        }
         scope |= {"query_string": urlencode(query).encode(), "headers": [(b"host", b"localhost")], "scheme": "http"}
         scope |= {"client": ("127.0.0.1", 1), "server": ("localhost", 80), "root_path": "", "asgi": {"version": "3.0"}}
         task = asyncio.create_task(self._served(scope, receive, send))
