@@ -132,6 +132,10 @@ dist: .venv/dist/.ready ## build the wheel and the sdist, and check them on ever
 	@.venv/dist/bin/twine check --strict dist/*
 	@.venv/dist/bin/python .ci/dist.py dist
 
+.PHONY: docs
+docs: .venv/docs/.ready ## build the documentation site into build/site; fails on a warning, a broken link or a missing name
+	@rm -rf build/site && .venv/docs/bin/python -m docsite.build $(ARGS)
+
 .PHONY: bench
 bench: .venv/.dev ## run the benchmarks: Clew and the raw drivers
 	@$(BIN)/python -m bench $(ARGS)
@@ -230,6 +234,12 @@ endif
 	@echo "Setting up build and twine (once)..."
 	@rm -rf .venv/dist && $(BIN)/python -m venv .venv/dist
 	@.venv/dist/bin/python -m pip --disable-pip-version-check -qq install 'build>=1.2' 'twine>=6.1'
+	@touch $@
+
+.venv/docs/.ready: .venv/.place docsite/requirements.txt
+	@echo "Setting up Zensical and mkdocstrings (once)..."
+	@rm -rf .venv/docs && $(BIN)/python -m venv .venv/docs
+	@.venv/docs/bin/python -m pip --disable-pip-version-check -qq install -r docsite/requirements.txt
 	@touch $@
 
 .venv/openai-sdk/.ready: .venv/.place pyproject.toml

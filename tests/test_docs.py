@@ -1,9 +1,12 @@
-"""The reference pages document every command, option and error, and nothing else."""
+"""The docs have every exported name, method, command, option, error and route, and the site every page."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,14 @@ import typer.main
 import clew
 from clew.cli.app import app
 from clew.factory import URL_OPTIONS
+from clew.server.interchange import from_json, to_json
+from docsite import http
 
 DOCS = Path(__file__).parent.parent / "docs"
+ENTRIES = set(
+    re.findall(r"^::: ([\w.]+)$", "".join(page.read_text("utf-8") for page in DOCS.rglob("*.md")), re.MULTILINE)
+)
+"""The names that have an entry in the API reference."""
 ROWS = re.compile(r"^\| `([^`]+)` \| (.*?) \|", re.MULTILINE)
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
@@ -101,3 +110,81 @@ def test_the_tests_that_the_page_on_security_names_are_there():
     assert len(named) > 20
     missing = [name for path, name in named if f"def {name}(" not in (DOCS.parent / path).read_text("utf-8")]
     assert missing == []
+
+
+def test_every_exported_name_is_in_the_reference():
+    named = {f"clew.{name}" for name in clew.__all__}
+    errors = {f"clew.{name}" for name in clew.__all__ if is_error(getattr(clew, name))}
+    assert named - ENTRIES - errors == {"clew.BaseCheckpointer"}, "add ::: entries to a page of docs/reference"
+    assert "`clew.BaseCheckpointer` is another name" in (DOCS / "reference" / "checkpointer.md").read_text("utf-8")
+
+
+def is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, clew.ClewError)
+
+
+def test_every_method_of_a_checkpointer_is_in_the_reference():
+    public = {name for name in dir(clew.Checkpointer) if not name.startswith("_")}
+    # An entry for `put_state` documents `aput_state` too (docsite/twins.py).
+    wanted = {name for name in public if not (name.startswith("a") and name[1:] in public)}
+    assert {f"clew.Checkpointer.{name}" for name in wanted} - ENTRIES == set()
+    assert {"get_history", "delete_checkpoint", "clear_state", "delete_runs"} <= wanted
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["clew.server", "clew.testing", "clew.adapters.langgraph", "clew.adapters.llmfy", "clew.adapters.openai_agents"],
+)
+def test_every_name_of_a_public_module_is_in_the_reference(module):
+    exported = importlib.import_module(module).__all__
+    assert {f"{module}.{name}" for name in exported} - ENTRIES == set()
+
+
+def test_every_entry_of_the_reference_exists():
+    for entry in ENTRIES:
+        if entry.startswith("clew.adapters.agentflow"):
+            continue  # Agentflow needs its own environment.
+        module, _, path = entry.partition(".Checkpointer.")
+        owner, _, name = (f"{module}.Checkpointer.{path}" if path else entry).rpartition(".")
+        found: object = clew.Checkpointer if path else importlib.import_module(owner)
+        assert hasattr(found, name), entry
+
+
+def test_the_page_of_routes_is_that_of_the_server():
+    document = http.openapi()
+    text = http.PAGE.read_text("utf-8")
+    assert len(http.routes(document)) > 30
+    assert {name for name in http.routes(document) if f"### `{name}`\n" not in text} == set()
+    assert text == http.page(text, document), "run: python -m docsite.http"
+
+
+INTERCHANGE = (DOCS / "reference" / "interchange.md").read_text("utf-8")
+
+
+def test_the_interchange_forms_are_those_of_the_server():
+    forms = [json.loads(form) for form in re.findall(r'`(\{"\$type".*?\})`', INTERCHANGE)]
+    assert len(forms) > 12
+    assert [form for form in forms if form["$type"] != "text" and to_json(from_json(form)) != form] == []
+
+
+def test_every_interchange_type_is_documented():
+    with pytest.raises(clew.ConfigError) as refused:
+        from_json({"$type": "unheard of"})
+    known = re.findall(r"\w+", str(refused.value).partition("known types are ")[2])
+    assert "tuple" in known
+    assert {name for name in known if f'"{name}"' not in INTERCHANGE and f"`{name}`" not in INTERCHANGE} == set()
+
+
+def paths_of(nav: list[dict[str, Any]]) -> list[str]:
+    found: list[str] = []
+    for each in nav:
+        for value in each.values():
+            found += paths_of(value) if isinstance(value, list) else [value]
+    return found
+
+
+def test_the_navigation_has_every_page_once():
+    nav = paths_of(tomllib.loads((DOCS.parent / "zensical.toml").read_text("utf-8"))["project"]["nav"])
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "decisions"]
+    assert len(nav) == len(set(nav))
+    assert set(pages) - set(nav) == set()
