@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import outcome, tables
-from bench.charts import chart
+from bench.charts import bars, chart
 from bench.measure import Measure
 from bench.outcome import Outcome
 from bench.places import TITLES
@@ -30,7 +30,7 @@ def main() -> int:
     about, own = outcome.read(RESULTS / "clew.json")
     peers_about, beside = outcome.read(RESULTS / "peers.json")
     PICTURES.mkdir(exist_ok=True)
-    for name, picture in pictures([*own, *beside]).items():
+    for name, picture in {**pictures([*own, *beside]), **front(beside)}.items():
         (PICTURES / name).write_text(picture)
     text = PAGE.read_text()
     for name, lines in {
@@ -111,6 +111,37 @@ def pictures(outcomes: Sequence[Outcome]) -> dict[str, str]:
                 told = "milliseconds of one save" if unit == "ms" else "bytes stored"
                 made[f"{storage}-{name}.svg"] = chart(f"{told}: {title}", unit, lines)
     return made
+
+
+CALLED = {
+    "clew": "Clew",
+    "langgraph": "LangGraph's saver",
+    "langgraph delta": "with DeltaChannel",
+    "raw": "raw asyncpg",
+}
+"""Names of targets for readers who have not read the page yet."""
+
+
+def front(beside: Sequence[Outcome]) -> dict[str, str]:
+    """Return the three charts that open the page: all figures of a chart come from one run."""
+    runs = {(each.workload, each.storage): each for each in beside if each.environment == "langgraph"}
+
+    def values(workload: str, storage: str, what: str, targets: Sequence[str]) -> dict[str, float]:
+        found = {each.target: each.median for each in runs[workload, storage].measures if each.what == what}
+        return {target: found[target] for target in targets}
+
+    saves = _lines([runs["growing", "postgres"]], "save, ")
+    stored = values("graph", "sqlite", "stored, turn 400 of the graph", ("langgraph", "langgraph delta", "clew"))
+    savers = values("savers", "postgres", "64 savers: saves a second", ("langgraph", "langgraph delta", "raw", "clew"))
+    return {
+        "front-stored.svg": bars("Stored after 400 turns of a LangGraph graph, on SQLite", "B", stored, CALLED),
+        "front-save.svg": chart(
+            "Time of one save as the conversation grows, on PostgreSQL",
+            "ms",
+            {name: line for name, line in saves.items() if name in ("clew", "langgraph", "langgraph delta", "raw")},
+        ),
+        "front-savers.svg": bars("Saves a second by 64 concurrent writers, on PostgreSQL", "/s", savers, CALLED),
+    }
 
 
 def _lines(outcomes: Iterable[Outcome], what: str) -> dict[str, list[tuple[float, float]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -262,6 +263,18 @@ def test_charts_are_drawn_from_the_results() -> None:
     assert "raw: 0.5 ms" in texts
     assert "800" in texts
     assert chart("one point", "B", {"raw": [(1.0, 1.0)]})
+
+
+def test_the_charts_that_open_the_page_show_the_recorded_results() -> None:
+    _, beside = outcome.read(publish.RESULTS / "peers.json")
+    page = publish.PAGE.read_text("utf-8")
+    for name, picture in publish.front(beside).items():
+        assert (publish.PICTURES / name).read_text("utf-8") == picture, "run: python -m bench.publish"
+        texts = " ".join(text for text in ElementTree.fromstring(picture).itertext())
+        (alt,) = re.findall(rf"!\[(.*)\]\(benchmarks/{re.escape(name)}\)", page)
+        figures = re.findall(r"\d[\d,.]*(?: MB| ms)?", alt.partition(", ")[2])
+        assert len(figures) >= 3
+        assert [figure for figure in figures if figure not in texts] == []
 
 
 def test_published_lines_go_between_their_marks() -> None:
