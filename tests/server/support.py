@@ -1,15 +1,20 @@
-"""Clients of an application in this process."""
+"""Clients of an application in this process, and servers in threads of it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
+import uvicorn
 
 import clew
-from clew.server import Caller, app
+from clew.server import Caller, Limits, app
+
+PATIENCE = 120.0
 
 
 class Known:
@@ -40,3 +45,22 @@ async def client(
     transport = httpx.ASGITransport(app=served, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as opened:
         yield opened
+
+
+@contextmanager
+def listening(memory: clew.BaseCheckpointer, **options: Any) -> Iterator[str]:
+    """Serve `memory` on a free port of this machine without a limit of requests, and yield the address."""
+    served = app(memory, limits=Limits(rate=1e9, burst=10**9), **options)
+    server = uvicorn.Server(uvicorn.Config(served, port=0, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

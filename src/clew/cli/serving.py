@@ -50,6 +50,9 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call the API. Repeatable.")
     ] = None,
+    mcp_writes: Annotated[
+        bool, typer.Option("--mcp-writes", help="Let agents fork and append at /mcp, if their token may write.")
+    ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request as a line of JSON.")] = False,
     ssl_certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
     ssl_keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
@@ -82,7 +85,13 @@ def serve(
     if access_log:
         _log_requests()
     checkpointer = clew.connect(ctx.obj)
-    served = app(checkpointer, authenticators=authenticators, hosts=hosts, origins=allow_origin or ())
+    served = app(
+        checkpointer,
+        authenticators=authenticators,
+        hosts=hosts,
+        origins=allow_origin or (),
+        mcp_scope="write" if mcp_writes else "read",
+    )
     said = "without tokens, for this machine only" if not authenticators else "callers need a token"
     error_console().print(f"clew: serving {clew_url(ctx.obj)} ({said})", markup=False)
 
@@ -138,10 +147,13 @@ def mcp(
     """Serve conversations to agents and coding assistants over MCP, on standard input and output."""
     if (user is not None) == all_users:
         raise clew.ConfigError("say for whom to act: --user USER, or --all-users")
-    from clew.server.mcp import mcp_server  # Late: other commands don't need the extra.
+    from clew.server import Caller  # Late: other commands don't need the extra.
+    from clew.server.mcp import mcp_server
 
+    owner = clew.ANY_USER if all_users else user
+    caller = Caller(name="stdio", user=owner, scope="write" if allow_writes else "read")
     with open_store(ctx.obj) as checkpointer:
-        mcp_server(checkpointer, user=clew.ANY_USER if all_users else user, allow_writes=allow_writes).run("stdio")
+        mcp_server(checkpointer, lambda _: caller, allow_writes=allow_writes).run("stdio")
 
 
 def _log_requests() -> None:

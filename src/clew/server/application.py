@@ -15,8 +15,9 @@ from litestar.handlers import BaseRouteHandler
 import clew
 from clew.ids import new_id
 from clew.server import conversations, pages
-from clew.server.access import Authenticator, Caller
+from clew.server.access import Authenticator, Caller, Scope
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits
+from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
 from clew.server.reference import openapi_config
 from clew.server.routes import events, messages, operations, search, states, threads, turns
@@ -58,13 +59,15 @@ def app(
     hosts: Sequence[str] | None = LOCAL_HOSTS,
     origins: Sequence[str] = (),
     limits: Limits | None = None,
+    mcp_scope: Scope = "read",
 ) -> Gate:
     """Return an ASGI application that serves `checkpointer`. Mount it into another one, or run it with uvicorn.
 
     Callers need a token that one of `authenticators` recognises. Without any, everybody who reaches the
     server may do everything, so it answers to `localhost` only. `hosts` are the names in Host headers that
     it answers to (`None`: any, for servers behind a proxy that checks them). `origins` are web pages that
-    may call it from a browser.
+    may call it from a browser. `/mcp` serves agents over MCP; `mcp_scope="write"` lets those whose token may
+    write also fork threads and append messages.
     """
     if not authenticators and hosts is not LOCAL_HOSTS and not set(hosts or ("*",)) <= set(LOCAL_HOSTS):
         raise clew.ConfigError(
@@ -84,7 +87,7 @@ def app(
     )
     openai = Router("/v1", route_handlers=conversations.HANDLERS, guards=[guard], security=[{"token": []}])
     inner = Litestar(
-        [api, openai, healthz, readyz, metrics, *pages.HANDLERS],
+        [api, openai, mcp_route(checkpointer, guard, scope=mcp_scope), healthz, readyz, metrics, *pages.HANDLERS],
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry}),
         on_shutdown=[open_turns.close],
         openapi_config=openapi_config(),

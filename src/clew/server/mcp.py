@@ -12,10 +12,13 @@ from functools import wraps
 from typing import Annotated, Any, Final, ParamSpec
 
 import clew
-from clew.server.interchange import from_json, to_json
+from clew.server.access import Caller
+from clew.server.interchange import to_json
+from clew.server.problems import Problem
 
 try:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver import Context
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp_types import ToolAnnotations
     from pydantic import Field
@@ -37,20 +40,33 @@ P = ParamSpec("P")
 
 Limit = Annotated[int, Field(ge=1, le=50, description="How many results.")]
 Thread = Annotated[str, Field(min_length=1, description="The thread's id.")]
+Before = Annotated[str | None, Field(description="The `next` of the page before.")]
 Checkpoint = Annotated[str | None, Field(description="A checkpoint's id; without it, the newest.")]
 
 
-def mcp_server(memory: clew.BaseCheckpointer, *, user: Any = None, allow_writes: bool = False) -> MCPServer[Any]:
-    """Return an MCP server that acts for `user`: a user id, `None` (threads without an owner) or `ANY_USER`.
+Acting = Callable[[Any], Caller]
+"""Returns the caller of an HTTP request. Over stdio, there is no request: it gets `None`."""
 
-    It only reads, unless `allow_writes` adds `fork` and `append`.
+
+def mcp_server(memory: clew.BaseCheckpointer, acting: Acting, *, allow_writes: bool = False) -> MCPServer[Any]:
+    """Return an MCP server. Each call of a tool acts for the user of its caller, and for no other.
+
+    It only reads, unless `allow_writes` adds `fork` and `append`, for callers that may write.
     """
     server: MCPServer[Any] = MCPServer(
         "clew", instructions=_INSTRUCTIONS, version=clew.__version__, log_level="WARNING"
     )
 
-    def config(thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
-        named: dict[str, Any] = {"thread_id": thread_id, "user_id": user}
+    def user_of(context: Context[Any, Any], *, write: bool = False) -> Any:
+        caller = acting(context.request_context.request)
+        if write:
+            caller.must_write()
+        return caller.user
+
+    def config(
+        context: Context[Any, Any], thread_id: str, checkpoint_id: str | None = None, *, write: bool = False
+    ) -> dict[str, Any]:
+        named: dict[str, Any] = {"thread_id": thread_id, "user_id": user_of(context, write=write)}
         return named if checkpoint_id is None else {**named, "checkpoint_id": checkpoint_id}
 
     reads = server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False), structured_output=True)
@@ -62,12 +78,13 @@ def mcp_server(memory: clew.BaseCheckpointer, *, user: Any = None, allow_writes:
     @reads
     @_telling
     async def search(
+        context: Context[Any, Any],
         text: Annotated[str, Field(min_length=1, max_length=1000, description="Text to find, in any case.")],
         limit: Limit = 10,
-        before: Annotated[str | None, Field(description="The `next` of the page before.")] = None,
+        before: Before = None,
     ) -> dict[str, Any]:
         """Find messages that contain a text, newest first, in all threads."""
-        hits = await memory.asearch(text, user_id=user, limit=limit + 1, before=before)
+        hits = await memory.asearch(text, user_id=user_of(context), limit=limit + 1, before=before)
         page = hits[:limit]
         return _result(
             hits=[
@@ -81,38 +98,46 @@ def mcp_server(memory: clew.BaseCheckpointer, *, user: Any = None, allow_writes:
     @reads
     @_telling
     async def list_threads(
+        context: Context[Any, Any],
         search: Annotated[str | None, Field(description="Text in the thread's id, name or tags.")] = None,
+        tags: Annotated[list[str] | None, Field(description="Only threads that have all these tags.")] = None,
         limit: Limit = 20,
-        offset: Annotated[int, Field(ge=0)] = 0,
+        before: Before = None,
     ) -> dict[str, Any]:
         """List threads, the most recently active first."""
-        found = await memory.alist_threads({"user_id": user}, search, offset, limit + 1)
-        return _result(
-            threads=[_thread(each) for each in found[:limit]], next=offset + limit if len(found) > limit else None
+        found = await memory.alist_threads(
+            {"user_id": user_of(context)}, search, limit=limit + 1, tags=tags, before=before
         )
+        page = found[:limit]
+        following = page[-1].position if len(found) > limit else None
+        return _result(threads=[_thread(each) for each in page], next=following)
 
     @reads
     @_telling
     async def read_thread(
+        context: Context[Any, Any],
         thread_id: Thread,
         limit: Limit = 20,
-        skip: Annotated[int, Field(ge=0, description="How many of the newest messages to skip.")] = 0,
+        before: Annotated[
+            str | None, Field(description="The `next` of the page before: an older message's id.")
+        ] = None,
     ) -> dict[str, Any]:
-        """Read the newest messages of a thread, in the order in which they were said."""
-        thread = await memory.aget_thread(config(thread_id))
+        """Read the newest messages of a thread, in the order in which they were said. `next` leads to older ones."""
+        thread = await memory.aget_thread(config(context, thread_id))
         if thread is None:
             raise ToolError(f"thread {thread_id!r} does not exist; list_threads lists them")
-        # The thread's count is that of all branches.
-        messages = await memory.alist_messages(config(thread_id))
-        end = max(0, len(messages) - skip)
-        start = max(0, end - limit)
-        return _result(thread=_thread(thread), messages=[_message(each) for each in messages[start:end]], older=start)
+        messages = await memory.alist_messages(config(context, thread_id), last=limit + 1, before=before)
+        page = messages[-limit:]
+        following = page[0].message_id if len(messages) > limit else None
+        return _result(thread=_thread(thread), messages=[_message(each) for each in page], next=following)
 
     @reads
     @_telling
-    async def read_state(thread_id: Thread, checkpoint_id: Checkpoint = None) -> dict[str, Any]:
+    async def read_state(
+        context: Context[Any, Any], thread_id: Thread, checkpoint_id: Checkpoint = None
+    ) -> dict[str, Any]:
         """Read the agent's state at the newest checkpoint of a thread, or at another one."""
-        checkpoint = await memory.aget_checkpoint(config(thread_id, checkpoint_id))
+        checkpoint = await memory.aget_checkpoint(config(context, thread_id, checkpoint_id))
         if checkpoint is None:
             raise ToolError(f"thread {thread_id!r} has no such checkpoint; history lists them")
         return _result(checkpoint=_checkpoint(checkpoint.metadata), state=_cut(to_json(checkpoint.state)))
@@ -120,12 +145,13 @@ def mcp_server(memory: clew.BaseCheckpointer, *, user: Any = None, allow_writes:
     @reads
     @_telling
     async def history(
+        context: Context[Any, Any],
         thread_id: Thread,
         limit: Limit = 20,
-        before: Annotated[str | None, Field(description="The `next` of the page before.")] = None,
+        before: Before = None,
     ) -> dict[str, Any]:
         """List the checkpoints of a thread, newest first, without their states."""
-        found = await memory.alist_checkpoints(config(thread_id), limit=limit + 1, before=before)
+        found = await memory.alist_checkpoints(config(context, thread_id), limit=limit + 1, before=before)
         page = found[:limit]
         following = page[-1].checkpoint_id if len(found) > limit else None
         return _result(checkpoints=[_checkpoint(each) for each in page], next=following)
@@ -133,33 +159,37 @@ def mcp_server(memory: clew.BaseCheckpointer, *, user: Any = None, allow_writes:
     @reads
     @_telling
     async def diff(
+        context: Context[Any, Any],
         thread_id: Thread,
         older: Annotated[str, Field(description="The id of the older checkpoint.")],
         newer: Checkpoint = None,
     ) -> dict[str, Any]:
         """Compare the states of two checkpoints of a thread."""
-        changes = await memory.adiff(config(thread_id, older), config(thread_id, newer))
+        changes = await memory.adiff(config(context, thread_id, older), config(context, thread_id, newer))
         return _result(changes=_short(str(changes), LARGEST))
 
     if allow_writes:
 
         @writes
         @_telling
-        async def fork(thread_id: Thread, checkpoint_id: Checkpoint = None) -> dict[str, Any]:
+        async def fork(
+            context: Context[Any, Any], thread_id: Thread, checkpoint_id: Checkpoint = None
+        ) -> dict[str, Any]:
             """Begin a new thread from a checkpoint. The thread itself stays as it is."""
-            made = await memory.afork(config(thread_id, checkpoint_id))
+            made = await memory.afork(config(context, thread_id, checkpoint_id, write=True))
             return {"thread_id": made["thread_id"]}
 
         @writes
         @_telling
         async def append(
+            context: Context[Any, Any],
             thread_id: Thread,
             role: Annotated[str, Field(description="Who says it: user, assistant or system.")],
             content: Annotated[str, Field(min_length=1, max_length=100_000)],
         ) -> dict[str, Any]:
             """Append a message to a thread. Creates the thread if it does not exist."""
-            message = clew.Message(role=role, content=from_json(content))
-            await memory.aput_messages(config(thread_id), [message])
+            message = clew.Message(role=role, content=content)
+            await memory.aput_messages(config(context, thread_id, write=True), [message])
             return {"message_id": message.message_id}
 
     return server
@@ -174,6 +204,8 @@ def _telling(tool: Callable[P, Awaitable[dict[str, Any]]]) -> Callable[P, Awaita
             return await tool(*args, **kwargs)
         except clew.ClewError as error:
             raise ToolError(f"{type(error).__name__}: {error}") from error
+        except Problem as problem:
+            raise ToolError(f"{problem.name}: {problem.detail}") from problem
 
     return told
 
