@@ -15,7 +15,7 @@
     ├── BlockingCallError      a sync method was called on the checkpointer's own event loop
     └── StorageError           the storage failed
         └── TransientStorageError  the storage failed, and retrying may succeed
-            └── StoreUnreachableError  nobody answers there (also a ConnectionError)
+            └── StoreUnreachableError  no server answers (also a ConnectionError)
 
 Errors have their facts as attributes (`error.thread_id`), and their messages say what to do. Driver
 exceptions never leave a storage: they are the `__cause__` of one of these.

@@ -2,7 +2,7 @@
 
 The stored saves of a user in a thread are always a prefix of the accepted ones: when one fails for
 good, those behind it are dropped, and the user's next call for the thread raises the error. Saves
-of other users go on, because one of them may be the owner, and this user a stranger. Saves run on
+of other users continue, because one of them may be the owner, and this user a stranger. Saves run on
 the checkpointer's own loop, so they outlive the caller's. Reads wait for pending saves of their
 thread (`SettledStorage`).
 """
@@ -273,7 +273,7 @@ class Background:
 
 
 def in_background() -> bool:
-    """Whether the caller is a save of a queue."""
+    """Return whether the caller is a save of a queue."""
     return _in_background.get()
 
 

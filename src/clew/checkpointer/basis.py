@@ -44,18 +44,18 @@ class KnownBases:
             self._evict()
 
     def drop(self, key: Key) -> None:
-        """Note that the thread does not exist, so that its user may begin it anew."""
+        """Note that the thread does not exist, so that its user may create it again."""
         if self._digest(key) is None:
             self._recent.pop(key, None)
         else:
             self._recent[key] = None
 
     def is_digested(self, key: Key) -> bool:
-        """Whether the thread is known, but only by its digest."""
+        """Return whether the thread is known, but only by its digest."""
         return bool(self._runs) and key not in self._recent and self._digest(key) is not None
 
     def is_same(self, key: Key, basis: Basis | None) -> bool:
-        """Whether `basis` belongs to the incarnation that is known. True for an unknown thread."""
+        """Return whether `basis` belongs to the incarnation that is known. True for an unknown thread."""
         if key in self._recent or not self._runs:
             known = self._recent.get(key)
             return known is None or (basis is not None and basis.incarnation == known.incarnation)

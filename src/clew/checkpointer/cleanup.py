@@ -216,7 +216,7 @@ class _Cleanup:
         while (plan := await self._plan(record, policy, size)).going or plan.unneeded:
             going = set(map(_name, plan.going))
             if removed and going == going_before and (going or size >= size_before):
-                # What was removed still exists: an index of the store is damaged.
+                # Removed records still exist: an index of the store is damaged.
                 break
             if self.dry_run:
                 removed += await self._would_remove(record, plan)
@@ -260,7 +260,7 @@ class _Cleanup:
         return size
 
     async def _is_due(self, record: ThreadRecord, policy: RetentionPolicy) -> bool:
-        """Whether more of the thread must be read than the list of its checkpoints."""
+        """Return whether more of the thread must be read than the list of its checkpoints."""
         if policy.max_bytes is not None and record.size > policy.max_bytes:
             return True
         page = await self.sweeper.checkpoints(record, detail="info")

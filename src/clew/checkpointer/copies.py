@@ -148,7 +148,7 @@ async def _make_copy(engine: Engine, address: Address, content: Content, target:
             await draft.write(at, **part)
         now = (await engine.values(ValueQuery(thread_id=address.thread_id, user=ANY_USER, ranges=()))).basis
         if now is None or now.incarnation != content.basis.incarnation:
-            # Whoever deleted the source wants no copy of it.
+            # The source was deleted, so no copy of it is wanted.
             raise _no_source(address)
         return await draft.publish(source.updated_at, fields_of(source))
 

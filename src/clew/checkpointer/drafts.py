@@ -156,7 +156,7 @@ class Draft:
 
 
 def is_draft(record: ThreadRecord) -> bool:
-    """Whether the thread is under construction, or was abandoned by its maker."""
+    """Return whether the thread is under construction, or was abandoned by its maker."""
     return record.user_id == COPYING
 
 

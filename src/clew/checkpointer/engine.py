@@ -273,7 +273,7 @@ def _outcome(commit: Commit, outcomes: list[Applied | ClewError]) -> Applied:
 
 def deleted(thread_id: str) -> ThreadDeletedError:
     return ThreadDeletedError(
-        f"thread {thread_id!r} was deleted after this process last read it; to begin it anew, read it first (aget_state)",
+        f"thread {thread_id!r} was deleted after this process last read it; to create it again, read it first (aget_state)",
         thread_id=thread_id,
     )
 

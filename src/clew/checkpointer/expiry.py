@@ -1,7 +1,7 @@
 """Expiry: removes threads that were idle for too long, and messages that are too old.
 
 Expiry is the only removal that the time of day decides. So it does not trust a clock that went
-forward by itself: `ClockWatch` compares it with the monotonic clock.
+forward too far: `ClockWatch` compares it with the monotonic clock.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ TOLERANCE: Final = timedelta(hours=1)
 
 
 class ClockWatch:
-    """Notices when the wall clock went forward by itself, since it was asked last."""
+    """Detects jumps of the wall clock since the last check."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last = clock.now(), clock.monotonic()
 
     def jumped(self) -> timedelta | None:
-        """How far the clock went forward by itself, if that is more than `TOLERANCE`. Said once."""
+        """Return how far the clock jumped forward since the last check, if that is more than `TOLERANCE`."""
         now, passed = self._clock.now(), self._clock.monotonic()
         at, before = self._last
         self._last = now, passed
@@ -140,16 +140,16 @@ class Expiry:
 
 
 def _old(page: list[MessageRecord], cutoff: datetime) -> list[MessageRecord]:
-    """The messages of before `cutoff`. The time of a damaged one can't be trusted."""
+    """Return the messages from before `cutoff`. The time of a damaged one can't be trusted."""
     return [each for each in page if each.created_at < cutoff and not each.damage]
 
 
 def may_expire(watch: ClockWatch) -> bool:
-    """Whether the clock can be trusted in this run. If not, logs why."""
+    """Return whether the clock can be trusted in this run. If not, logs why."""
     ahead = watch.jumped()
     if ahead is not None:
         _log.warning(
-            "expiry skipped: the clock went forward by %s by itself since the last cleanup; the next one trusts it",
+            "expiry skipped: the clock jumped forward by %s since the last cleanup; the next cleanup trusts it",
             ahead,
         )
     return ahead is None

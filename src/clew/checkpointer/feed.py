@@ -41,7 +41,7 @@ class Scope:
         self.user = user
 
     def shows(self, owner: str | None) -> bool:
-        """Whether the watcher sees a thread of `owner` (one that it names, if it names one)."""
+        """Return whether the watcher sees a thread of `owner` (one that it names, if it names one)."""
         if owner in (UNFINISHED, RESERVED_USER):
             return False
         if self.user is ANY_USER or owner == self.user:
@@ -49,14 +49,14 @@ class Scope:
         return owner is None and self.thread_id is not None
 
     def showed(self, entry: FeedEntry) -> bool:
-        """Whether the watcher saw the thread before the commit."""
+        """Return whether the watcher saw the thread before the commit."""
         former = entry.parts.former
         if former is None:
             return self.shows(entry.owner)
         return self.shows(None if former == "-" else former[1:])
 
     def concerns(self, entry: FeedEntry) -> bool:
-        """Whether the watcher is told of the entry."""
+        """Return whether the watcher gets the entry."""
         if self.thread_id is not None and entry.thread_id != self.thread_id:
             return False
         return self.shows(entry.owner) or self.showed(entry)
@@ -71,7 +71,7 @@ class Member:
         self.is_behind = False
         """Whether entries were left out. They have to be read from the store."""
         self.gap: str | None = None
-        """Where the feed goes on after a gap."""
+        """Where the feed continues after a gap."""
         self.error: ClewError | None = None
         self.ended = False
         self.woken: asyncio.Future[None] | None = None

@@ -69,7 +69,7 @@ class HeldLease(ABC, Generic[_Record]):
     def lost(self) -> bool:
         """Whether somebody else has the lease, or may have it because no renewal succeeded for `ttl` seconds.
 
-        Check it before side effects other than saves, which the storage refuses by itself.
+        Check it before side effects other than saves: the storage refuses those.
         """
         return self._lost or (self._record is not None and self._clock.monotonic() - self._renewed >= self._ttl)
 

@@ -147,7 +147,7 @@ class Loader:
             return None
         record = page.checkpoints[0]
         if record.body != view.body or page.basis is None or page.basis.incarnation != basis.incarnation:
-            # A thread that was deleted and begun anew may use the same numbers for other values.
+            # A thread that was deleted and created again may use the same numbers for other values.
             return None
         try:
             state, _ = self._codec.decode_with_memo(record.body, OpenRows(()), view.memo)

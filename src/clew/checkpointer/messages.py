@@ -57,7 +57,7 @@ class MessageMethods:
         await self._saver.apply(address, self._engine.new_commit(address, messages=records), size)
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
-        """Return one message, whatever branch it was said on, or `None`."""
+        """Return one message, on any branch, or `None`."""
         address = self._engine.address(config)
         query = MessageQuery(
             thread_id=address.thread_id, user=address.user, message_id=checked_text("message_id", message_id)
@@ -114,7 +114,7 @@ class MessageMethods:
         """List the messages of the conversation in order: those of the head's branch, or those up to
         the config's `checkpoint_id` on its branch (none, if there is no such checkpoint).
 
-        `branches="all"` lists every message of the thread, whatever branch it was said on. `search` finds
+        `branches="all"` lists every message of the thread, on all branches. `search` finds
         a substring in any language, case-insensitively, also in names and arguments of tool calls and in
         tools' results; offset and limit count what is found. A damaged message keeps its place with the
         role "damaged"; its metadata says what is wrong.

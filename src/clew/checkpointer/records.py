@@ -23,7 +23,7 @@ from clew.model.thread import ThreadInfo
 DAMAGED = "clew.damaged"
 """The key in the metadata of a damaged record in a list; its value says what is wrong."""
 BAD_RECORD: Final = (*UNREADABLE, ConfigError, SchemaVersionError)
-"""Errors of a single record: lists and sweeps go on with the others."""
+"""Errors of a single record: lists and sweeps continue with the others."""
 
 
 def checkpoint_metadata(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointMetadata:

@@ -25,7 +25,7 @@ _log = logging.getLogger("clew")
 
 
 class Retries:
-    """The retries of one checkpointer: how long they go on, and the log of them."""
+    """The retries of one checkpointer: their duration and their log."""
 
     def __init__(self, retry_for: float, clock: Clock) -> None:
         self._retry_for = retry_for

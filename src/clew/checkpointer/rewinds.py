@@ -172,7 +172,7 @@ class RewindMethods(Generic[StateT]):
 
 
 def _begins_turn(message: Message) -> bool:
-    """Whether a user said it. Some providers give tools' results the role of the user."""
+    """Return whether a user said it. Some providers give tools' results the role of the user."""
     return message.role == "user" and not message.tool_results
 
 

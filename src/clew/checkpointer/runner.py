@@ -5,7 +5,7 @@ network runs on its checkpointer's home loop, an event loop in a thread of its o
 Both work inside a running event loop, which they block, and log that once.
 
 Work may raise KeyboardInterrupt or SystemExit (`sys.exit()` in a user's function), and asyncio
-raises these out of `run_forever` too. The home loop goes on, and the error goes to the caller of
+raises these out of `run_forever` too. The home loop continues, and the error goes to the caller of
 that work. When the loop ends, by `end` or by a failure, all callers that still wait get an error.
 So nobody waits forever.
 """
@@ -355,7 +355,7 @@ class HomeLoop:
             try:
                 self.loop.run_forever()
             except (KeyboardInterrupt, SystemExit):
-                # Raised by work on the loop. Its task has the error too, for whoever waits for it.
+                # Raised by work on the loop. Its task has the error too, for the caller that waits for it.
                 continue
 
     def _close(self) -> None:

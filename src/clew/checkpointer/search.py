@@ -45,7 +45,7 @@ class SearchMethods:
         owns; without it, of the threads without an owner; with `clew.ANY_USER`, of all. Messages on
         all branches of a thread are found. Damaged messages are left out.
 
-        "Newest" goes by the messages' `created_at`. `before` is a hit, or its `position`: the
+        Hits are ordered by the messages' `created_at`. `before` is a hit, or its `position`: the
         search continues after it, and repeats or skips nothing while others write.
         """
         query = SearchQuery(

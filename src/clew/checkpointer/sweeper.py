@@ -73,7 +73,7 @@ class Sweeper:
 
     @contextmanager
     def skipping_damage(self, record: ThreadRecord, config: Config | str | None) -> Iterator[None]:
-        """Log a damaged thread and go on with the next one; raise if `config` names this thread."""
+        """Log a damaged thread and continue with the next one; raise if `config` names this thread."""
         try:
             yield
         except (CorruptRecordError, SchemaVersionError) as error:
@@ -97,7 +97,7 @@ class Sweeper:
                 continue
             await self.commit(record, remove=Removal(thread=True))
             for whose in {user, record.user_id}:
-                # Whoever deletes a thread may begin it anew, also if they deleted everybody's.
+                # A caller that deletes a thread may create it again, also after deleting all threads.
                 engine.forget(address_of(record, whose))
             count += 1
         await engine.retry(engine.storage.reclaim)

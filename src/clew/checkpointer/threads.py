@@ -94,7 +94,7 @@ class ThreadMethods(Generic[StateT]):
 
         `search` matches ids, names and tags. A thread must have all of `tags`, and for each key of
         `metadata` the same value. `before` is a thread of an earlier page, or its `position`: the list
-        goes on after it, whatever others write meanwhile. A thread that is written to moves to the
+        continues after it, and is not disturbed by other writes. A thread that is written to moves to the
         front. Without `user_id`, lists the threads without an owner; with `clew.ANY_USER`, all. A damaged
         thread is listed too; its metadata says what is wrong.
         """

@@ -1,4 +1,4 @@
-"""Users: for whom a call acts, by its config and the checkpointer's settings."""
+"""Users: the user that a call acts for, by its config and the checkpointer's settings."""
 
 from __future__ import annotations
 

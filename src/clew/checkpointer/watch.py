@@ -95,7 +95,7 @@ class Watch:
 
     @property
     def position(self) -> str | None:
-        """Where to resume: after the last event, or later if nothing has happened. `None` before the watch begins."""
+        """The position to resume from: after the last event, or later if nothing has happened. `None` before the start."""
         if self._events or self._entries or self._member.entries or self._hub is None:
             return self._position
         if self._until is not None or self._member.is_behind or self._member.gap is not None:
@@ -302,7 +302,7 @@ def _is_number(text: str) -> bool:
 
 
 def _leave(hub: Hub, member: Member) -> None:
-    """Leave the hub for a watch that was dropped without being closed, in whatever thread that happens."""
+    """Leave the hub for a watch that was dropped without being closed, in any thread."""
     try:
         hub.loop.call_soon_threadsafe(hub.leave, member)
     except RuntimeError:

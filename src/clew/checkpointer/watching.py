@@ -31,7 +31,7 @@ class SyncWatch:
 
     @property
     def position(self) -> str | None:
-        """Where to resume: after the last event, or later if nothing has happened."""
+        """The position to resume from: after the last event, or later if nothing has happened."""
         return self._watch.position
 
     def __enter__(self) -> Self:

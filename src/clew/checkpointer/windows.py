@@ -149,7 +149,7 @@ def _follow(message: Message, open_calls: set[Any]) -> None:
 
 
 def _name(result: Any) -> Any:
-    """What names the call of a result: its id, or else the function."""
+    """The key of a result's call: its id, or else the function."""
     if not isinstance(result, Mapping):
         return None
     return result.get("tool_call_id") or _function(result.get("name"))

@@ -1,8 +1,8 @@
 """Queues of writers: the concurrent writers of one thread in one process take turns.
 
-The writer whose turn it is (the leader) may also write for those who wait. A queue only saves work:
+The leader, the first in the queue, may also write for the waiting writers. A queue only saves work:
 the storage alone decides what may be applied. So a writer that can't wait, or has waited too long,
-writes without a turn. A queue exists only while somebody is in it.
+writes without a turn. A queue exists only while it has a writer.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Writer(Generic[Item, Result]):
             self.taken = self._queues._take(self._queue, most)
 
     def serve(self, other: Writer[Item, Result], outcome: Result | Exception) -> None:
-        """Give the result of its item to a writer that was taken along."""
+        """Give the result of its item to a writer in the batch."""
         self.taken = [each for each in self.taken if each is not other]
         other.outcome = outcome
         other._wake()
 
     def dissolve(self) -> None:
-        """Have everybody write without a turn, those taken along too: the storage fails, and each
-        retries by itself."""
+        """Have all writers write without a turn, also those in the batch: the storage fails, and each
+        retries alone."""
         if self.leads and self._queue is not None:
             self._queues._dissolve(self._key, self._queue)
             taken, self.taken = self.taken, ()
@@ -102,7 +102,7 @@ class Writer(Generic[Item, Result]):
 
 
 async def _is_given(woken: Answer[None]) -> bool:
-    """Whether the answer comes within `PATIENCE` seconds."""
+    """Return whether the answer comes within `PATIENCE` seconds."""
     try:
         if may_block():
             woken.wait(PATIENCE)

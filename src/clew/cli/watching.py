@@ -54,7 +54,7 @@ def _print(event: clew.Event, *, json: bool) -> None:
 
 
 def _described(event: clew.Event) -> str:
-    """What the event is about, in one line."""
+    """Describe the event in one line."""
     if event.kind == "checkpoint" and event.checkpoint is not None:
         at = event.checkpoint
         return one_line(" ".join(filter(None, (f"#{at.sequence}", at.node_name, at.checkpoint_id))))

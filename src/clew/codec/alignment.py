@@ -89,7 +89,7 @@ def _kept(before: Sequence[Hashable], after: Sequence[Hashable], steps: int) -> 
 
 
 def _inserts(reach: dict[int, int], diagonal: int) -> bool:
-    """Whether the best path enters `diagonal` by an insertion, not a removal."""
+    """Return whether the best path enters `diagonal` by an insertion, not a removal."""
     return reach.get(diagonal - 1, -1) < reach.get(diagonal + 1, -1)
 
 

@@ -175,7 +175,7 @@ def _maker(cls: type) -> Callable[[type], Any] | None:
 
 
 def _is_managed(cls: type, field: str) -> bool:
-    """Whether `field` is a slot or property, and not in the object's `__dict__`."""
+    """Return whether `field` is a slot or property, and not in the object's `__dict__`."""
     return inspect.isdatadescriptor(inspect.getattr_static(cls, field, None))
 
 
@@ -318,7 +318,7 @@ def _attrs_default(attribute: Any) -> Callable[[], Any] | None:
 
 
 def is_saveable_class(cls: type) -> bool:
-    """Whether `register` supports `cls` without `encode` and `decode`."""
+    """Return whether `register` supports `cls` without `encode` and `decode`."""
     if fields_of(cls) is None:
         return issubclass(cls, enum.Enum)
     constructed = hasattr(cls, "model_construct") or hasattr(cls, "__struct_fields__") or _is_named_tuple(cls)

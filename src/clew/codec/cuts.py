@@ -78,7 +78,7 @@ def split_pairs(content: bytes | memoryview, count: int) -> dict[bytes, bytes]:
 
 
 def ends_group(item: bytes, size: int) -> bool:
-    """Whether a group of small items with `size` bytes ends after `item`."""
+    """Return whether a group of small items with `size` bytes ends after `item`."""
     return size >= LARGE or zlib.crc32(item) & 15 == 0
 
 

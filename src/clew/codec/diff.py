@@ -82,7 +82,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _same(before: Any, after: Any, depth: int) -> bool:
-    """Whether `_changes` would find nothing, but faster."""
+    """Return whether `_changes` would find nothing, but faster."""
     cls = type(before)
     if cls is not type(after):
         return False
@@ -137,7 +137,7 @@ def _label(mapping: Mapping[Any, Any]) -> str | None:
 
 
 def _equal(before: Any, after: Any) -> bool:
-    """Whether the values are equal by `==`. Values that can't be compared count as changed."""
+    """Return whether the values are equal by `==`. Values that can't be compared count as changed."""
     try:
         cls: Any = type(before)
         if cls.__eq__ is object.__eq__ and hasattr(before, "__dict__"):

@@ -110,7 +110,7 @@ def sealed_frame(content: bytes) -> bytes:
 
 
 def is_sealed(frame: bytes) -> bool:
-    """Whether the content of `frame` is encrypted."""
+    """Return whether the content of `frame` is encrypted."""
     return frame.startswith(_SEALED_START)
 
 
@@ -136,7 +136,7 @@ def _sealed(frame: bytes) -> CorruptRecordError | EncryptionError:
 
 
 def intact(frame: bytes) -> bool:
-    """Whether the checksum of `frame` matches, in any format version."""
+    """Return whether the checksum of `frame` matches, in any format version."""
     if len(frame) < _HEADER.size or frame[0] != MAGIC:
         return False
     content = memoryview(frame)[_HEADER.size :]

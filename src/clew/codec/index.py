@@ -33,7 +33,7 @@ _LEAST_VALUES = 10_000
 
 
 class Memo(Struct, frozen=True, kw_only=True):
-    """How a part was cut in the last save: `packed` is its content, `node` its node in the body.
+    """The cut of a part in the last save: `packed` is its content, `node` its node in the body.
 
     A long list is packed in chunks. A sequence has its container, the `start` of its content in
     `packed`, the number of each value, the cumulative ends of the values' contents and items, and

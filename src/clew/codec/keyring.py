@@ -89,7 +89,7 @@ class Keyring:
             return None
 
     def is_plain(self, stored: bytes) -> bool:
-        """Whether `stored` was never sealed. Raises EncryptionError if such records are refused."""
+        """Return whether `stored` was never sealed. Raises EncryptionError if such records are refused."""
         if is_sealed(stored):
             return False
         if not self._refuses_plain:
@@ -106,7 +106,7 @@ class Keyring:
         return refused_frame(str(error))
 
     def is_current(self, stored: bytes) -> bool:
-        """Whether `stored` is sealed with the current key."""
+        """Return whether `stored` is sealed with the current key."""
         return is_sealed(stored) and sealed_content(stored)[: len(self._current.prefix)] == self._current.prefix
 
     def hide(self, digests: bytes) -> bytes:

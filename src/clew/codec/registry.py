@@ -106,7 +106,7 @@ class Registry:
         return entry if entry is not None or self._parent is None else self._parent.by_class(cls)
 
     def saves(self, cls: type) -> bool:
-        """Whether objects of `cls` can be saved, if their contents can."""
+        """Return whether objects of `cls` can be saved, if their contents can."""
         return cls in PLAIN_TYPES or cls is Record or self.by_class(cls) is not None
 
     def by_name(self, name: str) -> Entry | None:

@@ -39,7 +39,7 @@ _BLOCKS: Final = frozenset(
 
 
 def is_block(block: Any) -> bool:
-    """Whether only Anthropic's messages have such a block."""
+    """Return whether only Anthropic's messages have such a block."""
     block = as_mapping(block)
     kind = block.get("type")
     if not isinstance(kind, str):

@@ -67,7 +67,7 @@ def _dumped_items(value: Any) -> Any:
 
 
 def _dumped(value: Any) -> Any:
-    """What the object's own package makes of it; `None` if it is no object of a provider's."""
+    """Return the object as data, by its own package; `None` if it is not a provider's object."""
     if isinstance(value, type):
         return None
     packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}

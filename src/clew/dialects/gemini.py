@@ -73,7 +73,7 @@ def _part(part: Any) -> Part:
 
 
 def _answer(response: Any) -> str:
-    """What the function returned: the SDK puts it under `result` or `output`, and an exception under `error`."""
+    """The result of the function: the SDK puts it under `result` or `output`, and an exception under `error`."""
     if isinstance(response, Mapping) and len(response) == 1:
         for key in ("result", "output", "error"):
             if response.get(key) is not None:

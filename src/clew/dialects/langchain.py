@@ -52,7 +52,7 @@ def fields_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def recognises(raw: Mapping[str, Any]) -> bool:
-    """Whether `raw` is a LangChain message as a dict."""
+    """Return whether `raw` is a LangChain message as a dict."""
     fields = fields_of(raw)
     if fields is raw and ("role" in raw and raw.get("type") != "chat"):
         return False
@@ -72,7 +72,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
         call_id = as_text(fields.get("tool_call_id"))
         result = ToolResult(call_id=call_id, name=name, parts=kept, is_error=fields.get("status") == "error")
         return Parsed(role=role, parts=(result,), name=name)
-    # Calls stand in `tool_calls`; blocks of the provider repeat them.
+    # Calls are in `tool_calls`; the provider's blocks repeat them.
     said: list[Part] = [part for part in parts if not isinstance(part, ToolCall)]
     said += [openai.call_of(call) for key in ("tool_calls", "invalid_tool_calls") for call in as_list(fields.get(key))]
     return Parsed(role=role, parts=tuple(said), name=name, usage=counted(fields.get("usage_metadata")))

@@ -18,7 +18,7 @@ from clew.model.message import DAMAGED_ROLE, Message
 
 _FIELDS: Final = frozenset(field.name for field in fields(Message))
 _OWN: Final = frozenset({"message_id", "metadata", "created_at", "run_id", "usage"})
-"""Fields of Clew that a chat message may carry beside the provider's own."""
+"""Clew's own fields that a chat message may have in addition to the provider's."""
 
 
 _TOOLS: Final = frozenset({"tool", "function"})
@@ -71,7 +71,7 @@ def received(message: Any, name: str) -> Message:
 
 
 def is_plain(message: Any) -> bool:
-    """Whether `message` is nothing but a role and a text, as most messages are."""
+    """Return whether `message` is nothing but a role and a text, as most messages are."""
     return (
         type(message) is dict
         and message.keys() == _PLAIN

@@ -25,7 +25,7 @@ class Instruction(Text, frozen=True):
 
 
 class Reasoning(Struct, frozen=True):
-    """What a model thought before it answered. Signed or encrypted by its provider, so no other provider takes it."""
+    """A model's reasoning before its answer. Signed or encrypted by its provider, so no other provider takes it."""
 
     text: str
 
@@ -57,7 +57,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """What a tool answered to a call."""
+    """A tool's answer to a call."""
 
     call_id: str | None
     name: str | None

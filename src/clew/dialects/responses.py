@@ -48,13 +48,13 @@ _BLOCKS: Final = frozenset({"input_text", "output_text", "input_image", "input_f
 
 
 def is_block(block: Any) -> bool:
-    """Whether only this format has such a block of content."""
+    """Return whether only this format has such a block of content."""
     kind = as_mapping(block).get("type")
     return isinstance(kind, str) and kind in _BLOCKS
 
 
 def is_item(kind: str) -> bool:
-    """Whether items of the API have this type. New ones follow the pattern of the others."""
+    """Return whether items of the API have this type. New ones follow the pattern of the others."""
     return kind in ITEMS or kind.endswith(("_call", "_output"))
 
 

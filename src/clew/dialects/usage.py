@@ -36,8 +36,8 @@ NAMES: Final = frozenset({*_INPUT, *_OUTPUT, *_MORE_INPUT, *_MORE_OUTPUT})
 def counted(usage: Any) -> Mapping[str, int] | None:
     """The counts in `usage` as `input_tokens` and `output_tokens`; `None` if it has none.
 
-    The first of the known names counts, and what a provider counts beside it is added. Fields that
-    are no whole numbers, or negative, don't count.
+    The first known name counts, and tokens that the provider counts separately are added. Negative
+    numbers and values that are not integers are ignored.
     """
     if not isinstance(usage, Mapping):
         return None

@@ -35,7 +35,7 @@ def _takes_session_id(cls: type[_C]) -> type[_C]:
 class CheckpointMetadata(DictRecord):
     """The identity of a checkpoint, its origin, and its writer's metadata.
 
-    `sequence` is the thread's own counter: a greater number is newer, whatever the clocks said. `user_id`
+    `sequence` is the thread's own counter: a greater number is newer. Clocks don't matter. `user_id`
     is the user that it was saved or read for.
     """
 

@@ -55,7 +55,7 @@ class CleanupReport(DictRecord):
     got, as `ThreadInfo.size` counts it: checkpoints, attachments and values. `over_limit` is the number of
     threads that still exceed their `max_bytes`, because of their heads, milestones and messages, or
     because of values that forks share. `threads` counts those from which something was removed, and
-    `expired` those that were removed as a whole. `expiry_skipped`: the clock had gone forward by itself, so
+    `expired` those that were removed as a whole. `expiry_skipped`: the clock had jumped forward, so
     nothing was removed because of a time to live.
     """
 

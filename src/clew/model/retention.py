@@ -23,7 +23,7 @@ _RULES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy(DictRecord):
-    """What cleanup removes. Heads are kept, and without a time to live messages and threads, too.
+    """The rules of a cleanup. Heads are kept; messages and threads, too, unless they have a time to live.
 
     `max_age` removes checkpoints older than this. `max_history` keeps this many of the newest in each
     namespace. `max_bytes` removes the oldest of a thread until the thread's size (`ThreadInfo.size`,

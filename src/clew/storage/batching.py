@@ -131,7 +131,7 @@ def _lose(asked: Sequence[tuple[object, asyncio.Future[Any]]]) -> None:
 
 
 def fail(future: asyncio.Future[Any], error: ClewError) -> None:
-    """Raise a copy of `error` in whoever awaits `future`."""
+    """Raise a copy of `error` in the code that awaits `future`."""
     if future.done():
         return
     # A copy for each caller, because callers add their tracebacks to it.

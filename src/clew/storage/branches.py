@@ -35,7 +35,7 @@ def visible(points: Sequence[Range], upto: int = LAST_NUMBER) -> list[Range]:
 
 
 def is_within(ranges: Sequence[Range], number: int) -> bool:
-    """Whether one of `ranges` (see `visible`) has `number`."""
+    """Return whether one of `ranges` (see `visible`) has `number`."""
     place = bisect_right(ranges, (number, LAST_NUMBER)) - 1
     return place >= 0 and number <= ranges[place][1]
 
@@ -46,7 +46,7 @@ def with_point(points: Sequence[Range], parent: int, start: int) -> tuple[Range,
 
 
 def is_left(points: Sequence[Range], head: int | None) -> bool:
-    """Whether the head, at number `head`, is on another branch than the newest one.
+    """Return whether the head, at number `head`, is on another branch than the newest one.
 
     The checkpoints of the newest branch were removed: the conversation goes back to the head's.
     """
@@ -72,7 +72,7 @@ class Numbers(Protocol):
 
 
 class Decided(Protocol):
-    """What the rules decided about a commit's new checkpoint (`clew.storage.rules.Decision`)."""
+    """The rules' decision about a commit's new checkpoint (`clew.storage.rules.Decision`)."""
 
     parent: str | None
     replaces: bool

@@ -1,6 +1,6 @@
 """Conversion of stored columns to records. A flipped bit must not hide a store.
 
-A damaged row still becomes a record, so that lists and sweeps go on: unreadable columns get a
+A damaged row still becomes a record, so that lists and sweeps continue: unreadable columns get a
 stand-in, and `damage` names them. Direct reads of such a record raise CorruptRecordError.
 """
 

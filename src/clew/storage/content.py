@@ -183,7 +183,7 @@ def again(record: CheckpointRecord) -> NewCheckpoint:
 
 
 def same_content(one: Content, other: Content) -> bool:
-    """Whether two threads are equal, except for sequence numbers, sizes and fork source."""
+    """Return whether two threads are equal, except for sequence numbers, sizes and fork source."""
     return _comparable(one) == _comparable(other) and _same_values(one, other)
 
 
@@ -202,7 +202,7 @@ def _comparable(content: Content) -> tuple[object, ...]:
 
 
 def _same_values(one: Content, other: Content) -> bool:
-    """Whether the values that checkpoints need are equal. Others may be missing in a store."""
+    """Return whether the values that checkpoints need are equal. Others may be missing in a store."""
     needed = union(covered for each in one.checkpoints for covered in each.covers)
     if _digests(one.rows, needed) != _digests(other.rows, needed):
         return False
@@ -212,7 +212,7 @@ def _same_values(one: Content, other: Content) -> bool:
 
 
 def same_log(one: Content, other: Content) -> bool:
-    """Whether both threads have the same values under the same numbers, needed or not."""
+    """Return whether both threads have the same values under the same numbers, needed or not."""
     everything = [(0, one.basis.next_value)]
     return one.basis == other.basis and _digests(one.rows, everything) == _digests(other.rows, everything)
 

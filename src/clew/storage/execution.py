@@ -28,7 +28,7 @@ _blocked: set[asyncio.AbstractEventLoop] = set()
 
 
 def may_block() -> bool:
-    """Whether the calling thread may block: a sync caller drives the coroutine, or no event loop runs.
+    """Return whether the calling thread may block: a sync caller drives the coroutine, or no event loop runs.
 
     A coroutine that may block must not suspend.
     """
@@ -36,7 +36,7 @@ def may_block() -> bool:
 
 
 def is_sync_call_in_loop() -> bool:
-    """Whether the coroutine may work for a sync caller inside a running event loop.
+    """Return whether the coroutine may work for a sync caller inside a running event loop.
 
     It may block for I/O, but must not wait for a task of that loop.
     """
@@ -56,7 +56,7 @@ def blocked(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 def is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether `loop` waits for work on another loop: nobody who does that work may wait for it."""
+    """Return whether `loop` waits for work on another loop: nobody who does that work may wait for it."""
     return loop in _blocked
 
 

@@ -136,7 +136,7 @@ class PerLoop(Generic[T]):
             work.close()
             return False
         if is_blocked(loop):
-            # It waits for this very call, and closes its `T` as soon as it goes on.
+            # It waits for this very call, and closes its `T` as soon as it continues.
             return True
         waited = 0.0
         while not ended.done() and loop.is_running() and (begun or waited < _BLOCKED_SECONDS):

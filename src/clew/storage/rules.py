@@ -169,7 +169,7 @@ class Facts(Protocol[Thread]):
     def thread(self, thread_id: str) -> Thread | None: ...
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
-        """Whether the thread has a receipt of `commit`."""
+        """Return whether the thread has a receipt of `commit`."""
 
     def last_token(self, thread_id: str, space: str) -> int | None:
         """The token of the thread's last lease in `space`."""
@@ -180,7 +180,7 @@ class Facts(Protocol[Thread]):
     def has_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> bool: ...
 
     def replaces(self, thread: Thread, new: NewCheckpoint) -> bool:
-        """Whether the thread has this checkpoint. May say no if the write fails then."""
+        """Return whether the thread has this checkpoint. May say no if the write fails then."""
 
     def shared_before(self, thread: Thread) -> int:
         """The number under which a fork shares the values."""
@@ -359,7 +359,7 @@ def _decide_parent(commit: Commit, new: NewCheckpoint, decision: Decision[Thread
 
 
 def adds(commit: Commit) -> bool:
-    """Whether `commit` adds anything, and so creates its thread."""
+    """Return whether `commit` adds anything, and so creates its thread."""
     return bool(
         commit.checkpoint is not None
         or commit.values is not None
@@ -384,7 +384,7 @@ def next_in_chain(commit: Commit) -> str | None:
 
 
 def is_open_to(owner: str | None, user: User) -> bool:
-    """Whether `user` may read and write what `owner` owns."""
+    """Return whether `user` may read and write what `owner` owns."""
     return owner is None or user is ANY_USER or owner == user
 
 

@@ -119,12 +119,12 @@ def search_plan(query: SearchQuery, needle: bytes, own: int | None, waiting: int
 
 
 def is_direct(own: int | None) -> bool:
-    """Whether a user with `own` messages is searched without the index."""
+    """Return whether a user with `own` messages is searched without the index."""
     return own is not None and own <= DIRECT
 
 
 def is_due(waiting: int) -> bool:
-    """Whether so many messages wait that a search adds some to the index."""
+    """Return whether so many messages wait that a search adds some to the index."""
     return waiting >= WORTH
 
 
@@ -152,7 +152,7 @@ def _all_chunks(batch: Sequence[Segment]) -> list[_Chunk]:
 
 
 def _is_complete(page: Sequence[FoundMessage], query: SearchQuery, next_newest: int) -> bool:
-    """Whether nothing from `next_newest` on can be on the page."""
+    """Return whether nothing from `next_newest` on can be on the page."""
     return (
         query.limit is not None
         and len(page) == query.limit

@@ -64,7 +64,7 @@ class Recorder:
         self._drops_roots = self._provider is None or drops_roots(self.tracer)
 
     def is_dropped(self) -> bool:
-        """Whether a span that is started now would not be sampled, as far as that is known in advance.
+        """Return whether a span that is started now would not be sampled, as far as that is known in advance.
 
         Asking the SDK's sampler costs as much as a twentieth of a save.
         """
@@ -150,7 +150,7 @@ def taken_along() -> tuple[SpanContext, ...]:
 
 
 def drops_roots(tracer: Tracer) -> bool:
-    """Whether the tracer samples no span without a parent: its sampler is switched off."""
+    """Return whether the tracer samples no span without a parent: its sampler is switched off."""
     if isinstance(tracer, NoOpTracer):
         return True
     describe = getattr(getattr(tracer, "sampler", None), "get_description", None)

@@ -75,7 +75,7 @@ class ObservedStorage(StorageWrapper):
         if size:
             add(self._read, size)
         if self._cache is not None:
-            # What the cache counted since the last look, whichever of several calls it was.
+            # The counts of the cache since the last look, for all calls together.
             hits, misses = self._cache.hits, self._cache.misses
             new_hits, self._hits = hits - self._hits, hits
             new_misses, self._misses = misses - self._misses, misses

@@ -230,7 +230,7 @@ class StorageMachine(ComparedStorages):
             self.apply(made)
 
     def is_clear(self, made: Commit) -> bool:
-        """Whether the outcome of `made` is specified with regard to values that a fork shares.
+        """Return whether the outcome of `made` is specified with regard to values that a fork shares.
 
         It is unspecified for a range that contains shared values but no whole row of them and, in
         storages that copy values into forks, for any range that contains shared values.

@@ -45,7 +45,7 @@ class Held(Struct, frozen=True, kw_only=True):
 
 
 def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> bool:
-    """Whether `policy` may remove anything from the thread, judged by its record alone.
+    """Return whether `policy` may remove anything from the thread, judged by its record alone.
 
     Most threads are not read further. The first checkpoint of a fork may be older than its thread;
     it is found when the thread is old too.
@@ -60,7 +60,7 @@ def may_touch(record: ThreadRecord, policy: RetentionPolicy, now: datetime) -> b
 
 
 def is_idle(record: ThreadRecord, ttl: timedelta, now: datetime) -> bool:
-    """Whether nothing was written to the thread for longer than `ttl`. A damaged time tells nothing."""
+    """Return whether nothing was written to the thread for longer than `ttl`. A damaged time tells nothing."""
     return not record.damage and now - record.updated_at > ttl
 
 
@@ -145,7 +145,7 @@ def _may_go(checkpoints: Iterable[D], policy: RetentionPolicy) -> Iterable[tuple
 
 
 def _is_milestone(checkpoint: Dated, next_older: Dated | None, policy: RetentionPolicy) -> bool:
-    """Whether it is the first of its namespace at or after a multiple of `keep_every`, by sequence number.
+    """Return whether it is the first of its namespace at or after a multiple of `keep_every`, by sequence number.
 
     Sequence numbers count all commits of the thread, so a namespace may have none at the multiple.
     The first one never changes: new ones come after it, and cleanups keep it. Its position within

@@ -43,7 +43,7 @@ class Bases:
         return self._carried(config, thread).base
 
     def is_running(self, config: MutableMapping[str, Any], thread: Thread) -> bool:
-        """Whether the config belongs to a run that has read its state."""
+        """Return whether the config belongs to a run that has read its state."""
         carried = self._carried(config, thread)
         return carried.is_run and not carried.begins
 
@@ -85,7 +85,7 @@ def gone(config: dict[str, Any]) -> ThreadDeletedError:
     when, how = "after it was read", "read it again"
     if run_id is not None:
         when, how = f"during run {run_id!r}", "start another run"
-    message = f"thread {thread_id!r} was deleted or cleared {when}; to begin it anew, {how}"
+    message = f"thread {thread_id!r} was deleted or cleared {when}; to create it again, {how}"
     return ThreadDeletedError(message, thread_id=thread_id, run_id=run_id)
 
 

@@ -347,7 +347,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
     @translated
     async def aget_thread_owner(self, thread_id: str | int) -> str | None:
-        """Return the thread's owner, whoever asks; `None` if there is no thread or no owner."""
+        """Return the thread's owner for any caller; `None` if there is no thread or no owner."""
         thread = await self.store.aget_thread({"thread_id": str(thread_id), "user_id": ANY_USER})
         return None if thread is None or thread.user_id is None else str(thread.user_id)
 
@@ -382,7 +382,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
 
 
 def _tools_are_done(state: AgentState, metadata: Mapping[str, Any]) -> bool:
-    """Whether the run crashed after a node that ran tools, before the next node was named.
+    """Return whether the run crashed after a node that ran tools, before the next node was named.
 
     Running that node again would find no tool calls and fail every time. Any other node may choose
     the next one itself, so it runs again.

@@ -15,7 +15,7 @@
     SchemaVersionError         SchemaVersionError         422
     ConfigError                a ValueError, unchanged    422
 
-Agentflow's constructors write to the log. These don't, because whoever catches the error decides.
+Agentflow's constructors write to the log. These don't: the code that catches the error decides.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Dump:
         return self.packed.count
 
     def begins_with(self, other: Dump) -> bool:
-        """Whether the other's elements are the first elements of this one."""
+        """Return whether the other's elements are the first elements of this one."""
         if not other.count:
             return True
         return (
@@ -123,7 +123,7 @@ class Known:
 
     `doubtful`: at the next save, a list did not begin with its dump. Usually it was edited. But
     some objects are also dumped differently after they were stored and loaded, so the next load
-    dumps them anew.
+    dumps them again.
     """
 
     checkpoint_id: str

@@ -177,7 +177,7 @@ _FRAMEWORKS: Final = ("pydantic", "langchain", "langgraph", "typing_extensions",
 
 
 def is_framework(module: str) -> bool:
-    """Whether `module` belongs to a framework or to Python itself."""
+    """Return whether `module` belongs to a framework or to Python itself."""
     root = module.partition(".")[0]
     return (
         root in _FRAMEWORKS
@@ -187,12 +187,12 @@ def is_framework(module: str) -> bool:
 
 
 def is_extended(cls: type) -> bool:
-    """Whether subclasses of `cls` are known with it."""
+    """Return whether subclasses of `cls` are known with it."""
     return issubclass(cls, BaseMessage) or not is_framework(cls.__module__)
 
 
 def is_knowable(cls: type) -> bool:
-    """Whether objects of `cls` can be saved and loaded."""
+    """Return whether objects of `cls` can be saved and loaded."""
     return is_saveable_class(cls) or _is_old_pydantic(cls) or issubclass(cls, BUILTINS)
 
 

@@ -1,4 +1,4 @@
-"""Forks: new threads that hold everything a graph needs to go on."""
+"""Forks: new threads that hold everything that a graph needs to continue."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def _postgres(url: str, serde: SerializerProtocol) -> Iterator[Source]:
 
 
 def _has_paths(opened: Any) -> bool:
-    """Whether the table of writes has the column that LangGraph's tenth migration added."""
+    """Return whether the table of writes has the column that LangGraph's tenth migration added."""
     found = opened.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') AND attname = 'task_path' "
         "AND NOT attisdropped"

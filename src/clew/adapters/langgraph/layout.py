@@ -40,7 +40,7 @@ def book_of(checkpoint: GraphCheckpoint, serde: SerializerProtocol) -> dict[str,
 
 
 def is_layout(state: Any) -> bool:
-    """Whether LangGraph saved this state."""
+    """Return whether LangGraph saved this state."""
     return isinstance(state, dict) and BOOK in state
 
 

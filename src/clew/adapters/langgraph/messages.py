@@ -102,7 +102,7 @@ def moment_of(checkpoint: Mapping[str, Any]) -> datetime | None:
 
 
 def is_message(item: Any) -> bool:
-    """Whether `item` is a message: LangChain's, or plain data with a role."""
+    """Return whether `item` is a message: LangChain's, or plain data with a role."""
     if isinstance(item, BaseMessage):
         return not isinstance(item, RemoveMessage)
     return isinstance(item, Mapping) and isinstance(item.get("role"), str)
@@ -125,7 +125,7 @@ def written(value: Any) -> list[Any]:
 
 
 def _is_delta(channel: str, checkpoint: Mapping[str, Any]) -> bool:
-    """Whether `channel` is a delta channel: only some checkpoints hold its value."""
+    """Return whether `channel` is a delta channel: only some checkpoints hold its value."""
     values = checkpoint["channel_values"]
     return channel in checkpoint["channel_versions"] and isinstance(values.get(channel, _MISSING), _DeltaSnapshot)
 

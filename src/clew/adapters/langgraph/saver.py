@@ -65,7 +65,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
       never names code to import.
     - `messages`: the channel whose messages are also added to the conversation record, in the same
       commit; `None` for none.
-    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps both,
+    - `on_conflict`: what happens when two runs continue from the same checkpoint. "branch" keeps both,
       like LangGraph's own savers; "reject" raises ConflictError in the later one. Going back to a
       checkpoint by its id always branches.
     - `serde`: your own serializer for everything in states and writes.
@@ -195,11 +195,11 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     # --- Threads
 
     async def afork(self, config: RunnableConfig, thread_id: str | None = None) -> RunnableConfig:
-        """Begin a new thread with all that the graph needs to go on in it. Returns its config.
+        """Create a new thread with everything that the graph needs to continue in it. Returns its config.
 
         It is a copy of all namespaces (waiting subgraphs, sub-agents with memory), ancestors,
         pending writes and messages, up to the head or up to the config's `checkpoint_id`. If the
-        graph went on from that checkpoint, the fork has the checkpoint as it was saved, like going
+        graph continued from that checkpoint, the fork has the checkpoint as it was saved, like going
         back to it by its id. Raises ConflictError if the thread or checkpoint does not exist or
         `thread_id` is taken, and PermissionDeniedError if the thread belongs to another user.
         """

@@ -50,7 +50,7 @@ class ClewCheckpointer(TheirCheckpointer):
       the same commit; `None` for none.
     - `types`: your classes in the state, as in `FlowEngine(types=…)`; `clew.register` does the same.
       Saving an object of any other class is refused.
-    - `on_conflict`: what happens when two runs go on from the same checkpoint. "branch" keeps the
+    - `on_conflict`: what happens when two runs continue from the same checkpoint. "branch" keeps the
       checkpoints of both, and the later save is the latest; "reject" raises ConflictError in the later one.
     """
 

@@ -32,7 +32,7 @@ def field_of(given: Mapping[str, Any], name: str) -> Any:
 
 
 def their_metadata(metadata: CheckpointMetadata) -> TheirMetadata:
-    """Return metadata for the installed llmfy, whoever saved the checkpoint."""
+    """Return metadata for the installed llmfy, also of checkpoints that another version saved."""
     given = metadata.metadata.get(LLMFY, {})
     found: dict[str, Any] = {}
     for each in fields(TheirMetadata):

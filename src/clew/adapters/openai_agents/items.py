@@ -53,7 +53,7 @@ def item_of(message: Message) -> dict[str, Any] | None:
 
 
 def is_user_message(item: Mapping[str, Any]) -> bool:
-    """Whether `item` begins a turn."""
+    """Return whether `item` begins a turn."""
     return item.get("role") == "user" and item.get("type", "message") == "message"
 
 
@@ -65,7 +65,7 @@ def _role(item: Mapping[str, Any], kind: str) -> str:
 
 
 def _is_content(value: Any) -> bool:
-    """Whether `value` can be a message's content: text, or blocks with text."""
+    """Return whether `value` can be a message's content: text, or blocks with text."""
     return isinstance(value, str) or (
         isinstance(value, list) and bool(value) and all(isinstance(block, dict) and "text" in block for block in value)
     )

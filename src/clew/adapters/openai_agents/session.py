@@ -126,7 +126,7 @@ class ClewSession:
             await save_cleaned(self._append, added)
         except ThreadDeletedError as error:
             raise ThreadDeletedError(
-                f"session {self.session_id!r} was cleared after this process last read it; to begin it anew, "
+                f"session {self.session_id!r} was cleared after this process last read it; to start it again, "
                 f"read it first: get_items()",
                 thread_id=self.session_id,
             ) from error
@@ -316,7 +316,7 @@ class ClewSession:
     # count items), they do nothing, like in the SDK's own sessions.
 
     def _is_overridden(self) -> bool:
-        """Whether a subclass overrides a method of the protocol."""
+        """Return whether a subclass overrides a method of the protocol."""
         return any(getattr(type(self), name) is not getattr(ClewSession, name) for name in _PROTOCOL)
 
     async def _get_compaction_snapshot(

@@ -49,7 +49,7 @@ class EncryptedStorage(StorageWrapper):
     """`inner` with all content sealed. docs/encryption.md lists what stays readable.
 
     Searches are done here, page by page, because the inner storage can't read the content. A fork's
-    lineage is read once, when a record is met that was sealed for another thread. Clew's own
+    lineage is read once, at the first record that was sealed for another thread. Clew's own
     records (roles, for example) have no content and are not sealed.
     """
 

@@ -145,7 +145,7 @@ class Batcher:
         return Batch(self._run_many(entries), partial(self._lose, entries))
 
     def _has_series(self, entry: _Entry) -> bool:
-        """Whether the next commit of the same thread can go in one statement with `entry`."""
+        """Return whether the next commit of the same thread can go in one statement with `entry`."""
         if not entry.serial:
             return False
         queue = self._queues[entry.commit.thread_id]

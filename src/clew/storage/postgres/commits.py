@@ -31,7 +31,7 @@ _NO_CHECKPOINT = (None,) * 10
 
 
 def is_append(commit: Commit) -> bool:
-    """Whether `commit` only adds. `commit_fast_appends` takes it, and may still skip it."""
+    """Return whether `commit` only adds. `commit_fast_appends` takes it, and may still skip it."""
     if commit.remove is not None or commit.fork or commit.thread or commit.merge or commit.back_to or commit.receipts:
         return False
     new = commit.checkpoint
@@ -49,7 +49,7 @@ def _repeats_attachments(commit: Commit) -> bool:
 
 
 def _allows_any_parent(commit: Commit, new: NewCheckpoint) -> bool:
-    """Whether the new checkpoint keeps the parent that it names, even if that is not the head.
+    """Return whether the new checkpoint keeps the parent that it names, even if that is not the head.
 
     Not in the main namespace, where another parent begins a branch: `commit` adds its point.
     """
@@ -57,7 +57,7 @@ def _allows_any_parent(commit: Commit, new: NewCheckpoint) -> bool:
 
 
 def is_save(commit: Commit) -> bool:
-    """Whether an append has only values and a checkpoint, so that `commit_fast_save` can take it."""
+    """Return whether an append has only values and a checkpoint, so that `commit_fast_save` can take it."""
     new = commit.checkpoint
     return (
         new is not None

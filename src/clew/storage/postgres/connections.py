@@ -71,7 +71,7 @@ class Connections:
 
     @property
     def most(self) -> int:
-        """How many connections there may be."""
+        """The maximum number of connections."""
         return int(self._pool.get_max_size())
 
     async def keep(self) -> Any:
@@ -135,7 +135,7 @@ class Connections:
         return task
 
     def _sweep(self) -> None:
-        """Release the connections at hand, so that the pool can close idle ones."""
+        """Release the reserved connections, so that the pool can close idle ones."""
         self._sweeping = None
         while self._idle:
             self._release(self._idle.pop())

@@ -31,7 +31,7 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Snapshot | None:
-        """The snapshot that PostgreSQL writes as `oldest:after:running,…`; `None` if it is none."""
+        """The snapshot that PostgreSQL writes as `oldest:after:running,…`; `None` if the text is invalid."""
         match text.split(":"):
             case [oldest, after, running]:
                 numbers = [oldest, after, *(running.split(",") if running else ())]
@@ -54,7 +54,7 @@ class Position(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Position | None:
-        """The position; `None` if it is none."""
+        """The position; `None` if the text is invalid."""
         generation, *rest = text.split(".") if len(text) < _LONGEST else [""]
         if len(rest) not in (1, 3) or (seen := Snapshot.read(rest[0])) is None:
             return None
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 def asked(query: FeedQuery) -> Asked:
-    """What `query` asks for. A position that can't be read becomes one of now."""
+    """The position that `query` asks for. An unreadable one becomes the current position."""
     until = Position.read(query.until) if query.until is not None else None
     return Asked(Position.read(query.after or ""), until.seen if until else None, query.limit)
 

@@ -119,7 +119,7 @@ class Watching:
     # Listening
 
     def _look_seconds(self) -> float:
-        """How long to wait before the feed is read again, whatever arrives. Begins to listen."""
+        """Start to listen, and return how long to wait at most before the feed is read again."""
         if self._listener is None and self._listening is None and not self._deaf:
             self._listening = asyncio.get_running_loop().create_task(self._listen(), context=Context())
         return _LOOK_SECONDS if self._listener is None else _LOOK_SECONDS_LISTENING

@@ -5,7 +5,7 @@ evicted and is deleted as a whole. A commit and each query are one script call o
 
 `link` is a connection that many tasks share, `sentinel` asks Sentinels for the master, `router`
 maps keys to servers, and `caller` sends calls and follows redirections. `commits` applies commits,
-`queries` answers queries. `thread_index` and `journal` keep the indexes, which lie in other slots
+`queries` answers queries. `thread_index` and `journal` keep the indexes, which are in other slots
 than the threads.
 """
 

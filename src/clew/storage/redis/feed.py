@@ -1,6 +1,6 @@
 """The feed of a Redis store: a stream that the commit script writes while somebody watches.
 
-Positions are ids of its entries, which Redis gives in order whatever its clock does. A position is known
+Positions are ids of its entries, which Redis returns in order, even if its clock goes back. A position is known
 as long as its entry exists. A watcher waits with a blocking XREAD on a connection of its own. Where that
 is refused, it looks ten times a second.
 
@@ -166,7 +166,7 @@ class ClusterFeed:
         self._asked: float | None = None
 
     def is_unwatched(self) -> bool:
-        """Whether nobody watched a moment ago."""
+        """Return whether nobody watched a moment ago."""
         return not self._watched and not self._is_outdated()
 
     def _is_outdated(self) -> bool:

@@ -1,4 +1,4 @@
-"""The journal: entries lie in the keys of their threads; indexes in other slots list the threads
+"""The journal: entries are in the keys of their threads; indexes in other slots list the threads
 that have some.
 
 The script that applies a commit writes its entry under the thread's key, so the entry exists if and

@@ -1,6 +1,6 @@
 """Indexes of threads, per user and of all: lists, totals, rebuilding.
 
-Indexes lie in other slots than the threads, so no script can write both. An index has an upper
+Indexes are in other slots than the threads, so no script can write both. An index has an upper
 bound of each thread's last activity. **A commit is acknowledged only when the indexes list its
 thread in its current incarnation, under its current owner, with a bound at or after its last
 activity.** The bound of a busy thread is set some seconds ahead and remembered, so most commits

@@ -127,7 +127,7 @@ class Coordinator:
                     raise StoreUnreachableError(f"{reason} (last error: {self.last_error})")
 
     async def _held(self, use: Use) -> bool:
-        """Whether the roles that an operation used are still valid after it ended. If not, the
+        """Return whether the roles that an operation used are still valid after it ended. If not, the
         other store may have served other processes in the meantime."""
         held = holds(self.state, use, self._clock.monotonic(), self.settings)
         if held is None:
@@ -198,7 +198,7 @@ class UnreplicatedError(TransientStorageError):
 
 
 async def _answers(store: Storage) -> bool:
-    """Whether `store` answers a ping."""
+    """Return whether `store` answers a ping."""
     try:
         await store.ping()
     except StorageError:

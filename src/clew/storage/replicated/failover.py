@@ -50,7 +50,7 @@ class Roles(Struct, frozen=True, kw_only=True):
     settled: bool = False
 
     def follows(self, other: Roles) -> bool:
-        """Whether these roles are newer than `other`. A failback ends in the term it began in."""
+        """Return whether these roles are newer than `other`. A failback ends in the term it began in."""
         return self.order > other.order
 
     @property
@@ -89,7 +89,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What one process knows. Times are from its monotonic clock.
+    """The knowledge of one process. Times are from its monotonic clock.
 
     `asked` is the time of the last question, `began` of the first one, `confirmed` of the last one
     that the secondary answered. Nothing may be acknowledged before `usable`.
@@ -337,17 +337,17 @@ def next_duty(state: State, now: float, settings: Settings) -> Duty:
 
 
 def is_fresh(state: State, now: float, settings: Settings) -> bool:
-    """Whether the last answers may still be used."""
+    """Return whether the last answers may still be used."""
     return state.asked is not None and now < state.asked + settings.interval
 
 
 def is_confirmed(state: State, now: float, settings: Settings) -> bool:
-    """Whether the secondary's last answer may still be used."""
+    """Return whether the secondary's last answer may still be used."""
     return state.confirmed is not None and now < state.confirmed + settings.interval
 
 
 def holds(state: State, use: Use, now: float, settings: Settings) -> bool | None:
-    """Whether the roles that an operation used still hold; `None` if the stores must be asked."""
+    """Return whether the roles that an operation used still hold; `None` if the stores must be asked."""
     roles = state.roles
     if roles is None or roles.term != use.term:
         return False

@@ -2,7 +2,7 @@
 
 The serving store's feed is read. The position in the other one is read before, every few seconds. A commit
 reaches the other store after the serving one, so whatever comes after a position comes after both of its
-parts. When the other store takes over, its feed goes on from there: nothing is missed, and some entries
+parts. When the other store takes over, its feed continues from there: nothing is missing, and some entries
 are repeated. If its position is not known, that is a gap.
 """
 

@@ -75,7 +75,7 @@ class Incarnations:
 
     A retry on the other store proposes the same incarnation, because the first attempt may have
     created the thread. A retry on the same store proposes a new one: if the first attempt created
-    the thread and the retry has to create it again, it was deleted in between, and whoever knew it
+    the thread and the retry has to create it again, it was deleted in between, and a caller that knew it
     must get an error.
     """
 

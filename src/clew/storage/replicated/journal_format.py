@@ -28,7 +28,7 @@ _HEADER: Final = 5
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
-    """Where a journal entry comes from: its term, and whether its store may have acknowledged the
+    """The origin of a journal entry: its term, and whether its store may have acknowledged the
     commit alone (`lone`). A commit that is not lone is acknowledged only when the other store has
     it too."""
 

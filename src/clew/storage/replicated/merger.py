@@ -107,7 +107,7 @@ class Merger:
         return removed.threads - ({now.incarnation} if now is not None else set())
 
     async def _belongs_to_another(self, record: ThreadRecord, entry: JournalEntry) -> bool:
-        """Whether two users created threads of this id, one in each store."""
+        """Return whether two users created threads of this id, one in each store."""
         theirs = await self._from.threads(ThreadQuery(user=ANY_USER, thread_id=record.thread_id))
         if not theirs or theirs[0].user_id == record.user_id:
             return False

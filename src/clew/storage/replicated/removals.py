@@ -32,7 +32,7 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class Removals:
-    """What a thread's entries removed, up to `position`. `threads` are deleted incarnations."""
+    """The removals in a thread's entries, up to `position`. `threads` are deleted incarnations."""
 
     position: int = -1
     messages: set[str] = field(default_factory=set)

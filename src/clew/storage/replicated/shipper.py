@@ -172,7 +172,7 @@ class Shipper:
         return list(refused)
 
     async def _may_begin(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
-        """Whether `entry` may create its thread in `target`, where it has no chain.
+        """Return whether `entry` may create its thread in `target`, where it has no chain.
 
         Not if `target` is the primary and has entries for the thread: they may remove something.
         Not if the thread has been deleted in `source` since, by a commit of the other store.
@@ -220,7 +220,7 @@ class Shipper:
         return misfits
 
     async def _is_same_fork(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
-        """Whether the fork has the same content in both stores, whose source threads may differ."""
+        """Return whether the fork has the same content in both stores, whose source threads may differ."""
         if source.capabilities.shares_forks != target.capabilities.shares_forks:
             # A shared fork has all values of its source, a copied one only those that its
             # checkpoint needs.
@@ -310,7 +310,7 @@ def shipped(entry: JournalEntry) -> Commit | None:
 
 
 def fits(entry: JournalEntry, commit: Commit, outcome: Applied | ClewError) -> bool:
-    """Whether the outcome shows that the commit was applied to the same thread."""
+    """Return whether the outcome shows that the commit was applied to the same thread."""
     if isinstance(outcome, TransientStorageError):
         raise outcome
     if isinstance(outcome, ClewError):

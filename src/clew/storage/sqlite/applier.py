@@ -147,7 +147,7 @@ class Applier:
         return self._buffer(decided.kept, commit, decided.parent)
 
     def _fits_fast_path(self, commit: Commit) -> bool:
-        """Whether `commit` only brings a checkpoint and values, and the thread's head is known."""
+        """Return whether `commit` only brings a checkpoint and values, and the thread's head is known."""
         new = commit.checkpoint
         if (
             new is None

@@ -314,7 +314,7 @@ class Connections:
         self._forks[threading.get_ident()] = Answer()
 
     def end_fork(self) -> None:
-        """Let readers and writers go on. Does nothing if this thread is not forking."""
+        """Let readers and writers continue. Does nothing if this thread is not forking."""
         forked = self._forks.pop(threading.get_ident(), None)
         if forked is not None:
             forked.give(None)

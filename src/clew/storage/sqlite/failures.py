@@ -24,7 +24,7 @@ _ADVICE: dict[int, tuple[type[ClewError], str]] = {
     ),
     sqlite3.SQLITE_IOERR: (
         StorageError,
-        "met a disk error: check the disk and the system's log; nothing was acknowledged",
+        "had a disk error: check the disk and the system's log; nothing was acknowledged",
     ),
     sqlite3.SQLITE_NOMEM: (StorageError, "ran out of memory"),
     sqlite3.SQLITE_TOOBIG: (StorageError, "can't store a value of that size; split it, or store a reference"),
@@ -61,7 +61,7 @@ FAILURES = (sqlite3.Error, UnicodeDecodeError)
 
 
 def is_undecodable(error: BaseException) -> bool:
-    """Whether `error` is the driver's own error for damaged text, which has no code."""
+    """Return whether `error` is the driver's own error for damaged text, which has no code."""
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith("Could not decode to UTF-8")
 
 

@@ -20,7 +20,7 @@ MERGED_AT_ONCE = 500
 
 
 def has_fts5(connection: sqlite3.Connection) -> bool:
-    """Whether SQLite was built with FTS5."""
+    """Return whether SQLite was built with FTS5."""
     options = {option for (option,) in connection.execute("PRAGMA compile_options")}
     if "ENABLE_FTS5" in options:
         return True
@@ -28,12 +28,12 @@ def has_fts5(connection: sqlite3.Connection) -> bool:
 
 
 def is_index_damaged(error: BaseException) -> bool:
-    """Whether SQLite reported damage to an index, not to a record."""
+    """Return whether SQLite reported damage to an index, not to a record."""
     return getattr(error, "sqlite_errorcode", None) in _DAMAGED
 
 
 def is_index_unusable(error: BaseException) -> bool:
-    """Whether a search must do without its index: it is damaged, or this SQLite has no FTS5."""
+    """Return whether a search must do without its index: it is damaged, or this SQLite has no FTS5."""
     return is_index_damaged(error) or "no such module" in str(error)
 
 

@@ -92,7 +92,7 @@ def remove_state(connection: sqlite3.Connection, thread: Thread) -> int:
     size += connection.execute(_SQL["values_size"], (thread.log_no,)).fetchone()[0]
     keep_all_receipts(connection, thread)
     _drop_state(connection, thread)
-    # Value numbers go on, in a log of its own.
+    # Value numbers continue, in a separate log.
     thread.log_no = new_log(connection, thread.thread_no)
     thread.checkpoint_count -= count
     thread.size -= size

@@ -53,7 +53,7 @@ _PARTS: Final = (1 << PART_BITS) - 1
 
 
 class Answer(NamedTuple):
-    """What a search found, and what it noticed about the index: work to do, or damage."""
+    """The result of a search, and the state of the index: work to do, or damage."""
 
     found: list[FoundMessage]
     due: bool = False
@@ -133,7 +133,7 @@ class _Reader:
             found += [each for each in map(_found_message, rows) if each is not None]
             if len(rows) != limit or len(found) >= limit:
                 break
-            # Damaged ones were left out: go on after the last row.
+            # Damaged ones were left out: continue after the last row.
             thread, _, message, _, _, _, at, *_ = rows[-1]
             parameters |= {"at": at, "thread": thread, "message": message}
         return found[:limit]

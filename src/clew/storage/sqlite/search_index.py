@@ -2,7 +2,7 @@
 
 Triggers note each message that is new or changed in `search_waiting`. A step moves the oldest of them
 into a segment. A search reads those that wait, so it never depends on how far the index is. Entries of
-deleted messages stay until the index is created anew; they only lead to messages that are gone.
+deleted messages stay until the index is rebuilt; they only lead to messages that are gone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PART_BITS: Final = 8
 
 
 def has_search_index(connection: sqlite3.Connection) -> bool:
-    """Whether the index exists. Its last table and triggers are created in one transaction with the first."""
+    """Return whether the index exists. Its last table and triggers are created in one transaction with the first."""
     return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search_replaced'").fetchone())
 
 

@@ -312,7 +312,7 @@ class SQLiteStorage:
         except sqlite3.Error as error:
             raise storage_error(error, self.path) from error
 
-    # Fork handlers. Python goes on after a KeyboardInterrupt, so none relies on another.
+    # Fork handlers. Python continues after a KeyboardInterrupt, so none relies on another.
 
     def _before_fork(self) -> None:
         self._opened.begin_fork()

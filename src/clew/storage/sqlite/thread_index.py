@@ -58,7 +58,7 @@ class ThreadIndex:
         self._works = has_fts5(connection)
 
     def waiting(self) -> int:
-        """How many threads wait to be indexed, at most `WAITING + 1`."""
+        """Return how many threads wait to be indexed, at most `WAITING + 1`."""
         return int(self._execute(_WRITES["threads_waiting"], (WAITING + 1,)).fetchone()[0]) if self._works else 0
 
     def advance(self, limit: int) -> None:
@@ -108,7 +108,7 @@ def index_some(connection: sqlite3.Connection) -> bool:
 
 
 def has_thread_index(connection: sqlite3.Connection) -> bool:
-    """Whether the index exists: it is created once enough threads wait."""
+    """Return whether the index exists: it is created once enough threads wait."""
     return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'thread_grams'").fetchone())
 
 

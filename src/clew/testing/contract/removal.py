@@ -15,7 +15,7 @@ CLEARING = Removal(state=True)
 
 class RemovalContract(ContractPart):
     def removed(self, outcome: Applied, count: int) -> bool:
-        """Whether `outcome` reports `count` removed records, if it can tell."""
+        """Return whether `outcome` reports `count` removed records, if it can tell."""
         return outcome.removed == count or self.answers_get_lost
 
     def test_removing_checkpoints_takes_the_named_ones_and_their_attachments(self, store: DrivenStorage) -> None:

@@ -198,7 +198,7 @@ class ThreadContract(ContractPart):
         kept: dict[str, Stored] = {}
 
         def is_stored(**parts: Stored | None) -> bool:
-            """Whether the thread's size is right after `parts` are added and removed."""
+            """Return whether the thread's size is right after `parts` are added and removed."""
             kept.update({name: part for name, part in parts.items() if part is not None})
             for name in [name for name, part in parts.items() if part is None]:
                 del kept[name]

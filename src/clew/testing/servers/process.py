@@ -97,7 +97,7 @@ class Server(Closing):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether the server is ready."""
+        """Return whether the server is ready."""
 
     def owner(self) -> dict[str, Any]:
         """Return the server's user, as arguments of `subprocess.Popen`."""

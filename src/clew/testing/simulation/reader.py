@@ -202,7 +202,7 @@ class Reader:
 
 
 async def _is_elsewhere(checkpointer: clew.BaseCheckpointer) -> bool:
-    """Whether the secondary serves, or may serve because this process can't reach it."""
+    """Return whether the secondary serves, or may serve because this process can't reach it."""
     status = await status_of(checkpointer)
     return status is not None and (status.active_backend != "primary" or status.secondary_healthy is False)
 

@@ -113,7 +113,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one process read."""
+    """The reads of one process."""
 
     writer: int
     thread: str
@@ -126,7 +126,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What all writers did, according to their notes. `starts` has the start times by writer."""
+    """The actions of all writers, according to their notes. `starts` has the start times by writer."""
 
     writes: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)

@@ -73,7 +73,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Thread:
-    """What the writers did to one thread."""
+    """The actions of the writers on one thread."""
 
     name: str
     writes: dict[Entry, Write] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class _Thread:
     reads: list[Read] = field(default_factory=list)
 
     def may_be_gone(self, write: Write, part: Part, by: float) -> bool:
-        """Whether a removal that began before `by` may have followed `write`. An unacknowledged
+        """Return whether a removal that began before `by` may have followed `write`. An unacknowledged
         removal may take effect at any time."""
         return any(
             each.begun < by and (each.ended > write.begun or not each.acknowledged)
@@ -90,7 +90,7 @@ class _Thread:
         )
 
     def is_gone(self, write: Write, part: Part, by: float) -> bool:
-        """Whether `write` was acknowledged, and then a removal of it began and ended before `by`."""
+        """Return whether `write` was acknowledged, and then a removal of it began and ended before `by`."""
         return write.acknowledged and any(
             each.acknowledged and each.kind != "thin" and write.ended < each.begun and each.ended < by
             for each in self.removals
