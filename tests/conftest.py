@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
@@ -66,6 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         usual = getattr(machine.obj, "settings", None)
         if isinstance(usual, settings) and (fewer := rings.examples(machine.name, ring)) is not None:
             machine.obj.settings = settings(usual, max_examples=min(fewer, usual.max_examples))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of collected tests would be looked at by each garbage collection.
+    gc.collect()
+    gc.freeze()
 
 
 def _by_id(config: pytest.Config) -> bool:

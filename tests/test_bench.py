@@ -84,6 +84,7 @@ def medians(found: Outcome, what: str) -> dict[str, float]:
     return {each.target: each.median for each in found.measures if each.what == what}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "workload", [name for name in WORKLOADS if name != "growing" and "sqlite" in WORKLOADS[name].storages]
 )

@@ -15,7 +15,7 @@ import pytest
 from tests.checkpointer.conftest import SHARED
 
 ROOT = Path(__file__).parents[2]
-INTERRUPTS = int(os.environ.get("CLEW_INTERRUPTS", "30"))
+INTERRUPTS = int(os.environ.get("CLEW_INTERRUPTS", "20"))
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs timers"),

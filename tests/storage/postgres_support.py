@@ -21,6 +21,8 @@ from clew.testing.machine import StorageMachine
 from clew.testing.servers import shared_postgres
 
 SEQUENCES = ("thread_ordinals", "lease_tokens", "journal_positions")
+TRUNCATED_EVERY = 100
+"""How many times a schema is emptied until its files are. TRUNCATE takes fifty times as long as DELETE for a few rows."""
 
 
 class _Admin:
@@ -33,6 +35,7 @@ class _Admin:
         self.execute("SET lock_timeout = '60s'; SET client_min_messages = warning")
         self.free: list[str] = []
         self.made: list[str] = []
+        self.emptied = 0
 
     def execute(self, statement: str) -> None:
         self._loop.run_until_complete(self._connection.execute(statement))
@@ -73,10 +76,15 @@ def shared_schema() -> Iterator[str]:
 
 
 def _empty(admin: _Admin, name: str) -> None:
+    tables = [f'"{name}".{table}' for table in TABLES]
+    admin.emptied += 1
+    if admin.emptied % TRUNCATED_EVERY:
+        statements = [f"DELETE FROM {table}" for table in tables]
+    else:
+        statements = [f"TRUNCATE {', '.join(tables)}"]
+    statements += [f'ALTER SEQUENCE "{name}".{sequence} RESTART' for sequence in SEQUENCES]
     try:
-        tables = ", ".join(f'"{name}".{table}' for table in TABLES)
-        restarts = "; ".join(f'ALTER SEQUENCE "{name}".{sequence} RESTART' for sequence in SEQUENCES)
-        admin.execute(f"TRUNCATE {tables}; {restarts}")
+        admin.execute("; ".join(statements))
     except (asyncpg.InvalidSchemaNameError, asyncpg.UndefinedTableError):
         # The last test did not set it up, or dropped it.
         drop(name)

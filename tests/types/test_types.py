@@ -38,14 +38,14 @@ def mypy(program: Path, cache: Path) -> list[int]:
     return sorted({int(line) for line, _ in found})
 
 
-def pyright(program: Path, directory: Path) -> list[int]:
-    """The lines in which pyright finds mistakes.
+def pyright(programs: list[Path], directory: Path) -> dict[str, list[int]]:
+    """The lines in which pyright finds mistakes, for each program.
 
     Its Python package downloads pyright itself from the npm registry when it first runs, so a machine
     without that network can't run it.
     """
-    copied = directory / program.name
-    copied.write_text(program.read_text())
+    for program in programs:
+        (directory / program.name).write_text(program.read_text())
     settings = {"include": ["."], "extraPaths": [str(SOURCES)], "typeCheckingMode": "standard"}
     (directory / "pyrightconfig.json").write_text(json.dumps(settings))
     try:
@@ -60,9 +60,12 @@ def pyright(program: Path, directory: Path) -> list[int]:
         found = json.loads(done.stdout)
     except (ValueError, subprocess.TimeoutExpired) as error:
         pytest.skip(f"PYRIGHT DID NOT RUN, so only mypy checked the types: {error}: {done.stderr[-500:]}")
-    problems = [each for each in found["generalDiagnostics"] if each["severity"] == "error"]
-    print(*(f"{each['range']['start']['line'] + 1}: {each['message']}" for each in problems), sep="\n")
-    return sorted({each["range"]["start"]["line"] + 1 for each in problems})
+    lines: dict[str, set[int]] = {program.name: set() for program in programs}
+    for each in found["generalDiagnostics"]:
+        if each["severity"] == "error":
+            print(each["file"], each["range"]["start"]["line"] + 1, each["message"])
+            lines[Path(each["file"]).name].add(each["range"]["start"]["line"] + 1)
+    return {name: sorted(numbers) for name, numbers in lines.items()}
 
 
 def wrong_lines(program: Path) -> list[int]:
@@ -77,10 +80,9 @@ def test_mypy_sees_the_types_of_states_and_finds_mistakes(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["right.py", "wrong.py"])
-def test_pyright_sees_the_types_of_states_and_finds_mistakes(tmp_path, name):
-    program = HERE / name
-    assert pyright(program, tmp_path) == wrong_lines(program)
+def test_pyright_sees_the_types_of_states_and_finds_mistakes(tmp_path):
+    programs = [HERE / "right.py", HERE / "wrong.py"]
+    assert pyright(programs, tmp_path) == {program.name: wrong_lines(program) for program in programs}
 
 
 def test_the_typed_options_are_those_of_the_classes():
