@@ -35,3 +35,22 @@ def test_the_examples_run_and_print_what_they_say(page, tmp_path, monkeypatch, c
 def test_links_lead_somewhere(page):
     missing = [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()]
     assert missing == []
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_readme_is_short_and_begins_with_a_picture_and_an_example_of_twelve_lines():
+    assert len(README.splitlines()) < 150
+    first = BLOCK.search(README)
+    assert first is not None
+    assert README.index("](docs/images/demo.svg)") < first.start()
+    assert len(first[1].splitlines()) == 12
+    assert "memory.turn(" in first[1]
+
+
+def test_every_figure_that_the_readme_compares_is_in_the_benchmarks():
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    rows = re.findall(r"^\| .* \| ([\d.,]+ ?[A-Za-z/]+) \| ([\d.,]+ ?[A-Za-z/]+) \|$", README, re.MULTILINE)
+    assert len(rows) == 3
+    assert [figure for row in rows for figure in row if figure not in page] == []
