@@ -188,7 +188,7 @@ bench-with-%:
 .PHONY: clean
 clean: ## remove .venv and everything else that make created
 	rm -rf .venv .venv-agentflow .venv-bench-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find src tests bench drill mutants -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench docsite drill mutants -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: .place is empty, .demo has what the demo needs, .dev what the tests need.
 

@@ -17,6 +17,8 @@ import time
 import tomllib
 from pathlib import Path
 
+from docsite.pages import stage
+
 ROOT = Path(__file__).parent.parent
 PROGRESS = re.compile(r"^(Build started|Build finished in .*|No issues found)?$")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -47,6 +49,7 @@ def main() -> int:
     """Build and check; return the exit code."""
     began = time.monotonic()
     project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+    stage(ROOT, ROOT / project["docs_dir"])
     zensical = Path(sys.executable).with_name("zensical")
     done = subprocess.run(
         [zensical, "build", "--clean"],

@@ -18,6 +18,7 @@ from clew.cli.app import app
 from clew.factory import URL_OPTIONS
 from clew.server.interchange import from_json, to_json
 from docsite import http
+from docsite.pages import PROJECT
 
 DOCS = Path(__file__).parent.parent / "docs"
 ENTRIES = set(
@@ -186,4 +187,4 @@ def paths_of(nav: list[dict[str, Any]]) -> list[str]:
 def test_the_navigation_has_every_page_once():
     nav = paths_of(tomllib.loads((DOCS.parent / "zensical.toml").read_text("utf-8"))["project"]["nav"])
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "decisions"]
-    assert sorted(nav) == sorted(pages)
+    assert sorted(nav) == sorted([*pages, *PROJECT.values()])

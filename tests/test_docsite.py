@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from docsite.build import broken, complaints
+from docsite.pages import PROJECT, moved, stage
+
+ROOT = Path(__file__).parent.parent
 
 OUTPUT = """Build started
 mkdocstrings: clew.NoSuchName could not be found
@@ -28,3 +33,24 @@ def test_a_link_to_a_file_that_is_not_there_is_broken(tmp_path):
     assert broken(tmp_path) == ["one.svg does not exist, but faq/index.html and 1 other places refer to it"]
     (tmp_path / "one.svg").write_text("<svg/>")
     assert broken(tmp_path) == []
+
+
+def test_links_to_pages_of_the_repository_lead_to_their_places_on_the_site():
+    said = "[a](../../CHANGELOG.md#unreleased) [b](../errors.md) [c](../../LICENSE) [d](https://a.example/) [e](#here)"
+    told = "[a](../project/changelog.md#unreleased) [b](../errors.md) c [d](https://a.example/) [e](#here)"
+    assert moved(said, "docs/how-to/upgrading.md", ROOT) == told
+    assert moved("[a](docs/errors.md)", "CONTRIBUTING.md", ROOT) == "[a](../errors.md)"
+    assert moved("[a](../examples/chat)", "docs/quickstart.md", ROOT) == "[a](project/chat-example.md)"
+
+
+def test_a_link_to_a_missing_file_and_code_are_left_as_they_are():
+    said = "[a](gone.md)\n```python\nx[1](../LICENSE)\n```\n"
+    assert moved(said, "docs/errors.md", ROOT) == said
+    assert moved("```python no-run\nx\n```\n", "docs/errors.md", ROOT) == "```python\nx\n```\n"
+
+
+def test_every_page_is_staged(tmp_path):
+    stage(ROOT, tmp_path / "pages")
+    staged = {path.relative_to(tmp_path / "pages").as_posix() for path in (tmp_path / "pages").rglob("*.md")}
+    assert {"index.md", "how-to/testing.md", *PROJECT.values()} <= staged
+    assert (tmp_path / "pages" / "images" / "demo.svg").is_file()
