@@ -57,8 +57,8 @@ class CleanupMethods:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CleanupReport:
-        """Remove what `policy` does not retain, in all threads or one: checkpoints with the values
-        only they needed, messages, and threads that expired.
+        """Remove everything that `policy` does not keep, in all threads or one: checkpoints with the
+        values that only they needed, messages, and threads that expired.
 
         `policy` defaults to the checkpointer's own (`retention=`). A thread's own policy
         (`aput_retention`) takes precedence, unless both `config` and `policy` are given. Checkpoints in

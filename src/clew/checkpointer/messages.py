@@ -43,8 +43,8 @@ class MessageMethods:
     ) -> None:
         """Append messages, all or none. A message with an id that exists replaces that message in its place.
 
-        They are said after the head, on its branch; a `checkpoint_id` in the config does not matter. (To
-        say something on another branch, go there first: `arewind`, or `aput_checkpoint` with messages.)
+        They come after the head, on its branch; a `checkpoint_id` in the config is ignored. (To add
+        messages to another branch, go there first: `arewind`, or `aput_checkpoint` with messages.)
         Messages of OpenAI (chat messages and Responses items), Anthropic, Gemini, LangChain and Pydantic
         AI are taken as they are, as objects or dicts, and kept whole in `Message.raw`. `metadata` is added
         to that of each message.
@@ -116,14 +116,14 @@ class MessageMethods:
 
         `branches="all"` lists every message of the thread, on all branches. `search` finds
         a substring in any language, case-insensitively, also in names and arguments of tool calls and in
-        tools' results; offset and limit count what is found. A damaged message keeps its place with the
+        tools' results; offset and limit count the messages that are found. A damaged message keeps its place with the
         role "damaged"; its metadata says what is wrong.
 
-        `last` asks for the newest messages, in order all the same. `before` and `after` are messages, or
-        their ids: all results come before the one and after the other, whatever others add meanwhile;
-        `last=50, before=messages[0]` is the page before. `max_tokens` asks for the newest messages that
-        have at most so many tokens together, by the caller's `count_tokens(message)`. The system messages
-        at the beginning are kept and counted first. A tool's result is never cut from its call.
+        `last` returns the newest messages, in order. `before` and `after` are messages, or their ids, and
+        select the messages before the one and after the other: `last=50, before=messages[0]` is the page
+        before. Other writes don't disturb these pages. `max_tokens` returns the newest messages that
+        fit, by the caller's `count_tokens(message)`. The system messages at the beginning are kept, and
+        counted first. A tool's result is never separated from its call.
 
         `as_` renders the conversation in a provider's format: "openai", "openai-responses",
         "anthropic", "gemini" or "langchain" (its own objects). Messages that have this format are

@@ -46,8 +46,8 @@ class ThreadMethods(Generic[StateT]):
         Fields are keywords or a mapping: `thread_name`, `tags`, `metadata`, `run_id`, `ttl`,
         `retention`. Others stay as they are, also if somebody changes them at the same time. `None`
         empties a field, and so does an empty list of tags. The metadata is merged: keys that are given
-        change, and a key with the value `None` is removed; `metadata=None` empties it. Of a ThreadInfo,
-        fields that have their default value change nothing. The thread is created if it is missing.
+        change, and a key with the value `None` is removed; `metadata=None` empties it. In a
+        ThreadInfo, fields with their default value change nothing. The thread is created if it is missing.
 
         After `ttl` seconds without a write, the thread has expired: it can be read until a cleanup
         removes it, and a write before that keeps it. The owner is the config's user. Only

@@ -24,7 +24,7 @@ class Conversation(list[Any]):
     """Messages in a provider's format.
 
     `system` is the text of system messages, for formats that take it as a parameter of the call (Anthropic's `system`,
-    Gemini's `system_instruction`). `left_out` says, a line for each, what has no equal in the format.
+    Gemini's `system_instruction`). `left_out` lists what the format can't express, a line for each.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class PgCheckpointer(Checkpointer[StateT]):
     stay open. `redis_pool_config` has settings for the connections to `redis_url`, as
     `redis.asyncio.ConnectionPool` takes them.
 
-    With `state_history_limit`, every save removes the thread's checkpoints but the newest so many. With
+    With `state_history_limit`, every save keeps only that many of the thread's newest checkpoints. With
     `enforce_user_isolation=False`, user ids are ignored: every caller reads and writes every thread, and
     new threads have no owner. With a numeric `user_id_type`, owners are returned as numbers. `id_type` takes
     "string" only, because ids of threads and messages are text here. Takes the options of

@@ -51,7 +51,7 @@ class Stats(DictRecord):
 class CleanupReport(DictRecord):
     """The result of a cleanup: what it removed, or would remove (`dry_run`).
 
-    `values` are parts of states that nothing refers to any more. `bytes` is how much smaller the threads
+    `values` are parts of states that no checkpoint refers to. `bytes` is how much smaller the threads
     got, as `ThreadInfo.size` counts it: checkpoints, attachments and values. `over_limit` is the number of
     threads that still exceed their `max_bytes`, because of their heads, milestones and messages, or
     because of values that forks share. `threads` counts those from which something was removed, and

@@ -60,7 +60,7 @@ class RetentionPolicy(DictRecord):
         for name in ("thread_ttl", "message_ttl"):
             ttl = getattr(self, name)
             if ttl is not None and not timedelta(0) < ttl <= timedelta(seconds=LONGEST_TTL):
-                raise ConfigError(f"{name} must be more than nothing, and at most a hundred years")
+                raise ConfigError(f"{name} must be greater than zero, and at most a hundred years")
         if self.max_history is not None and self.max_history < 1:
             raise ConfigError("max_history must be at least 1: the head is always kept")
         if self.keep_every is not None and self.keep_every < 1:
