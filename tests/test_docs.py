@@ -6,12 +6,14 @@ import importlib
 import inspect
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 import clew
 from clew.cli.app import app
@@ -188,3 +190,30 @@ def test_the_navigation_has_every_page_once():
     nav = paths_of(tomllib.loads((DOCS.parent / "zensical.toml").read_text("utf-8"))["project"]["nav"])
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "decisions"]
     assert sorted(nav) == sorted([*pages, *PROJECT.values()])
+
+
+def test_one_page_says_how_to_install_clew():
+    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
+    saying = re.compile(r"pip install (?:-e )?'?(?:\.|\.\./clew|clew)(?:\[|'| |`|$)", re.MULTILINE)
+    found = {page.relative_to(DOCS.parent).as_posix() for page in pages if saying.search(page.read_text("utf-8"))}
+    # The README and the tutorial are read first, and alone.
+    assert found - {"docs/install.md", "README.md", "docs/tutorial.md"} == set(), "link to install.md#extras instead"
+
+
+def test_the_install_page_lists_every_extra():
+    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    text = (DOCS / "install.md").read_text("utf-8")
+    assert {name for name in extras if f"`clew[{name}]`" not in text} == {"dev", "test", "examples"}
+
+
+def test_the_commands_on_the_page_of_frameworks_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "frameworks.md").read_text("utf-8")
+    namespace: dict[str, object] = {"__name__": "example"}
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "frameworks.md", "exec", dont_inherit=True), namespace)
+    commands = re.findall(r"^clew (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert len(commands) > 3
+    for command in commands:
+        done = CliRunner().invoke(app, shlex.split(command))
+        assert done.exit_code == 0, f"clew {command}: {done.output}"
