@@ -31,6 +31,14 @@ def test_every_module_says_what_it_is_for():
     assert [name_of(each) for each in MODULES if not ast.get_docstring(ast.parse(each.read_text("utf-8")))] == []
 
 
+def test_a_module_is_introduced_by_a_noun_or_a_verb():
+    first = {
+        name_of(each): (ast.get_docstring(ast.parse(each.read_text("utf-8"))) or " ").split()[:1] for each in MODULES
+    }
+    asking = {"What", "How", "Which", "Who", "Whom", "Whose", "Where", "Whether", "Why"}
+    assert [name for name, words in first.items() if asking.intersection(words)] == []
+
+
 def test_no_module_has_grown_past_one_idea():
     long = {name_of(module) for module in MODULES if len(module.read_text("utf-8").splitlines()) > 400}
     assert long == LONGER_WITH_REASON, (

@@ -102,7 +102,7 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class BackTo(Struct, frozen=True, array_like=True):
-    """Where a branch of the conversation begins: after the new checkpoint's parent, or after a message.
+    """The start of a branch of the conversation: after the new checkpoint's parent, or after a message.
 
     With `parent`, also if the parent is the head. Otherwise after the commit that added the message
     `message_id`; `None` means before all messages. A message that does not exist begins no branch.

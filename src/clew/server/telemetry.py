@@ -1,4 +1,4 @@
-"""What the server did: Prometheus metrics, and one line of JSON in the log for each request."""
+"""Metrics and access log: Prometheus metrics, and one line of JSON in the log for each request."""
 
 from __future__ import annotations
 
