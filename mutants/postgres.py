@@ -35,6 +35,18 @@ MUTATIONS = [
         _sql(rule, "commit", f"IF @rule_{rule} IS NOT TRUE THEN", "IF false THEN")
         for rule in ("owner", "deleted", "epoch", "after", "first")
     ),
+    # The chain of a deleted thread.
+    _sql(
+        "after", "commit", "            PERFORM @schema.end_chain_@code(in_thread, in_commit);\n", "            NULL;\n"
+    ),
+    _sql("after", "shared", "DO UPDATE SET chain = excluded.chain, at = excluded.at", "DO NOTHING"),
+    _sql(
+        "after",
+        "fast_appends",
+        "                    AND (u.chain IS NULL OR NOT EXISTS (SELECT FROM @rule_ended))\n",
+        "",
+    ),
+    _sql("receipt", "commit", "IF t.chain = in_commit THEN", "IF false THEN"),
     # Receipts: a checkpoint with the commit's id, or an entry of the table.
     _sql("receipt", "commit", "x.checkpoint_id = in_commit AND x.receipt;", "x.checkpoint_id = in_commit AND false;"),
     _sql("receipt", "commit", "x.thread_id = in_thread AND x.commit_id = in_commit;", "false;"),

@@ -20,6 +20,8 @@ MUTATIONS = [
     _rule("deleted", "            if removal is None or not removal.thread:\n", "            if False:\n"),
     _rule("epoch", "elif existing.epoch != basis.epoch:", "elif False:"),
     _rule("after", "if commit.after.commit_id != last:", "if False:"),
+    _rule("after", "ended = facts.end_of_missing(commit.thread_id)", "ended = None"),
+    _rule("receipt", "if ended == commit.commit_id:", "if False:"),
     _rule("as_of", "if removal.as_of != sequence:", "if False:"),
     _rule("first", "if values.first != next_value:", "if False:"),
     _rule("fence", "if commit.fence != token:", "if False:"),
@@ -55,9 +57,12 @@ MUTATIONS = [
     _memory("deleted", "storage.py", "Begin(incarnation=new_id())", 'Begin(incarnation="same")'),
     _memory("epoch", "thread.py", "            self.epoch += 1\n", "            pass\n"),
     _memory("after", "storage.py", "= next_in_chain(commit)\n", "= next_in_chain(commit) or thread.last_in_chain\n"),
+    _memory("after", "storage.py", "            self._end_chain(commit)\n", ""),
     _memory("fence", "facts.py", "return lease.token if lease else None", "return lease.token if lease else 9_999"),
-    _memory("journal", "storage.py", "        self._add_journal_entry(commit, existing, thread)\n", ""),
-    _memory("journal", "storage.py", "            self._add_journal_entry(commit, existing, existing)\n", ""),
+    _memory("journal", "storage.py", "        self._add_journal_entry(commit, decided.last_in_chain, thread)\n", ""),
+    _memory(
+        "journal", "storage.py", "            self._add_journal_entry(commit, decided.last_in_chain, existing)\n", ""
+    ),
     _memory(
         "nothing",
         "storage.py",

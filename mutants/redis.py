@@ -21,6 +21,11 @@ MUTATIONS = [
     _lua("receipt", "commit", "if not made or commit_id ~= made_id or existing", "if not made or existing"),
     _lua("receipt", "commit", "  keep_receipt(c)\n", ""),
     _lua("receipt", "commit", "    keep_receipt(existing)\n", ""),
+    _lua("receipt", "rules", "if chain == '+' .. commit_id then", "if false then"),
+    _lua("after", "rules", "    chain = '+' .. sub(ended, 2)\n", ""),
+    _lua("after", "content_rules", "    call('ZADD', key, ENDED, 'E' .. commit_id)\n", ""),
+    _lua("after", "content_rules", "      if text ~= 'E' .. commit_id then", "      if false then"),
+    _lua("after", "content_rules", "  if ended then call('ZADD', key, ENDED, ended) end\n", ""),
     _lua("kept", "receipts", "local last = sequence - RECEIPTS_KEPT", "local last = sequence - RECEIPTS_KEPT + 1"),
     _lua(
         "kept", "commit", "c.sequence > commit_number - RECEIPTS_KEPT", "c.sequence > commit_number - RECEIPTS_KEPT + 1"

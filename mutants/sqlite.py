@@ -58,6 +58,9 @@ MUTATIONS = [
         "after", "thread.py", "return self.chain if self.chained_at == self.sequence else None", "return self.chain"
     ),
     _sqlite("after", "applier.py", "            or commit.after\n", ""),
+    _sqlite("after", "applier.py", "            end_chain(self.connection, commit)\n", ""),
+    _sqlite("after", "writes.sql", "SET chain = excluded.chain, at = excluded.at", "SET at = excluded.at"),
+    _sqlite("receipt", "applier.py", "if existing else _REPEATED\n", "if existing else Applied(basis=None)\n"),
     _sqlite(
         "fence",
         "writes.sql",

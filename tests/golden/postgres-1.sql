@@ -61,6 +61,11 @@ ALTER TABLE ONLY "golden schema".checkpoints ALTER COLUMN body SET STORAGE EXTER
 CREATE TABLE "golden schema".clew_schema (
     version integer NOT NULL
 );
+CREATE TABLE "golden schema".ended_threads (
+    thread_id text COLLATE pg_catalog."C" NOT NULL,
+    chain text COLLATE pg_catalog."C" NOT NULL,
+    at timestamp with time zone NOT NULL
+);
 CREATE TABLE "golden schema".journal (
     thread_id text NOT NULL COLLATE pg_catalog."C",
     "position" bigint NOT NULL,
@@ -357,6 +362,8 @@ ALTER TABLE ONLY "golden schema".attachments
     ADD CONSTRAINT attachments_pkey PRIMARY KEY (thread_id, namespace, checkpoint_id, key);
 ALTER TABLE ONLY "golden schema".checkpoints
     ADD CONSTRAINT checkpoints_pkey PRIMARY KEY (thread_id, namespace, sequence);
+ALTER TABLE ONLY "golden schema".ended_threads
+    ADD CONSTRAINT ended_threads_pkey PRIMARY KEY (thread_id);
 ALTER TABLE ONLY "golden schema".journal
     ADD CONSTRAINT journal_pkey PRIMARY KEY (thread_id, "position");
 ALTER TABLE ONLY "golden schema".leases
@@ -372,6 +379,7 @@ ALTER TABLE ONLY "golden schema".threads
 ALTER TABLE ONLY "golden schema".value_rows
     ADD CONSTRAINT value_rows_pkey PRIMARY KEY (thread_id, first);
 CREATE UNIQUE INDEX checkpoints_by_id ON "golden schema".checkpoints USING btree (thread_id, checkpoint_id, namespace);
+CREATE INDEX ended_threads_by_time ON "golden schema".ended_threads USING btree (at);
 CREATE INDEX journal_by_position ON "golden schema".journal USING btree ("position");
 CREATE UNIQUE INDEX messages_by_id ON "golden schema".messages USING btree (thread_id, message_id);
 CREATE INDEX threads_by_label ON "golden schema".threads USING gin (labels) WITH (gin_pending_list_limit='256');

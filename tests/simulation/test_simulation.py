@@ -22,9 +22,9 @@ FIXED = {
 }  # fmt: skip
 BEFORE_STRICT = ("own", "shared", "talk", "victims", "turns")
 """The lanes of seeds that were found before rejecting saves were drawn."""
-MENDED = [("sync", 701390, BEFORE_STRICT)]
+MENDED = [("sync", 701390, BEFORE_STRICT), ("sync", 1100050, (*BEFORE_STRICT, "strict"))]
 """Seeds that found a fault, with their lanes. 701390: a writer was told that its thread had been
-deleted, and its commit was there in the end."""
+deleted, and its commit was there in the end. 1100050: a late shipment created a deleted thread again."""
 FRESH = rounds(1, 5)
 """Seconds for fresh seeds."""
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from clew.model.commit import Commit
-from clew.storage.memory import MemoryStorage
+from clew.ids import new_id
+from clew.model.commit import After, Commit, Removal
+from clew.storage.memory import MemoryStorage, storage
 from clew.storage.memory.facts import overlapping
 from clew.storage.memory.thread import Log, Thread, size_of
+from clew.storage.protocol import StaleBasisError
 from clew.storage.rules import Decision
 from clew.testing import StorageContract
+from clew.testing.build import commit, message
+from clew.testing.driver import InlineStorage
 from clew.testing.machine import machine_settings, storage_machine
 
 
@@ -32,6 +36,17 @@ class CopyingStorage(MemoryStorage):
 class TestMemoryStorage(StorageContract):
     def make_storage(self, tmp_path: Path) -> MemoryStorage:
         return MemoryStorage()
+
+
+def test_the_ends_of_deleted_threads_are_forgotten_when_there_are_many(monkeypatch):
+    monkeypatch.setattr(storage, "_ENDS_KEPT", 2)
+    store = InlineStorage(MemoryStorage)
+    for name in ("a", "b", "a", "c"):
+        store.apply(commit(name, commit_id=new_id(), remove=Removal(), journal=b"j"))
+    late = {name: commit(name, messages=[message("m")], after=After(None)) for name in "abc"}
+    store.apply(late["b"])
+    for name in "ac":
+        store.refused(late[name], StaleBasisError)
 
 
 class TestCopyingStorage(StorageContract):

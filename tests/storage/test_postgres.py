@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import string
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ from clew.storage.postgres.batcher import BATCH
 from clew.storage.postgres.schema import INDEXED_FROM, named, script
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.postgres.users import UserColumn
-from clew.storage.protocol import COPYING, RECEIPTS_KEPT, RECEIPTS_PRUNED, UNFINISHED, StaleBasisError
+from clew.storage.protocol import COPYING, ENDS_KEPT, RECEIPTS_KEPT, RECEIPTS_PRUNED, UNFINISHED, StaleBasisError
 from clew.testing.build import NOON, attachment, checkpoint, commit, deletion, fields, later, message, row
 from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_postgres
@@ -443,6 +444,55 @@ def test_a_removal_that_found_no_thread_comes_before_its_creation_in_the_journal
     store.run(run())
     for each in names:
         assert [entry.incarnation is None for entry in store.journal(thread_id=each)] == [True, False]
+
+
+def test_the_ends_of_deleted_threads_are_forgotten_after_a_while(store):
+    late = [commit(name, messages=[message("m")], after=After(None)) for name in "abcd"]
+    for name in "abc":
+        store.apply_all(commit(name, messages=[message("m")], journal=b"j"), replace(deletion(name), journal=b"j"))
+    ask(
+        store,
+        "UPDATE ended_threads SET at = at - $1::interval WHERE thread_id = 'a'",
+        timedelta(seconds=ENDS_KEPT - 60),
+    )
+    ask(
+        store,
+        "UPDATE ended_threads SET at = at - $1::interval WHERE thread_id <> 'a'",
+        timedelta(seconds=ENDS_KEPT + 60),
+    )
+    for each in late[:3]:
+        store.refused(each, StaleBasisError)
+    store.apply(commit("d", remove=Removal(), after=After(None)))
+    for each in (late[0], late[3]):
+        store.refused(each, StaleBasisError)
+    store.apply_all(*late[1:3])
+
+
+@pytest.mark.parametrize("others", [0, 3], ids=["alone", "batched"])
+def test_a_late_commit_waits_for_a_concurrent_end_of_its_thread(store, others):
+    """It must not look for the end before, and create the thread after another process did and deleted it."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND strpos(query, $1) > 0"
+    names = ["t", *(f"o{number}" for number in range(others))]
+
+    async def run() -> list[Any]:
+        name, lock = store.storage._schema.name, store.storage._schema.sql("SELECT @schema.lock_new_thread_@code('t')")
+        connection, watching = await asyncpg.connect(shared_postgres()), await asyncpg.connect(shared_postgres())
+        async with connection.transaction():
+            await connection.execute(lock)
+            late = [commit(each, messages=[message("m")], after=After(None)) for each in names]
+            calls = asyncio.gather(*(store.storage.apply([each]) for each in late))
+            while not await watching.fetchval(waiting, name):
+                pass
+            await connection.execute(f"INSERT INTO \"{name}\".ended_threads VALUES ('t', 'end', now())")
+        outcomes = await calls
+        for each in (connection, watching):
+            await each.close()
+        return [each for (each,) in outcomes]
+
+    first, *rest = store.run(run())
+    assert isinstance(first, StaleBasisError)
+    assert all(isinstance(each, Applied) for each in rest)
+    assert set(store.thread_ids()) == set(names[1:])
 
 
 def test_what_clew_compresses_itself_is_not_compressed_again(store):

@@ -17,7 +17,7 @@ from clew.errors import StorageError
 from clew.ids import new_id
 from clew.model.commit import After, Applied, Begin, Removal
 from clew.model.queries import JournalQuery
-from clew.storage.protocol import StaleBasisError
+from clew.storage.protocol import ENDS_KEPT, StaleBasisError
 from clew.storage.redis import RedisStorage, journal
 from clew.storage.redis.caller import Caller
 from clew.storage.redis.journal import shares
@@ -190,6 +190,33 @@ def test_an_entry_that_comes_while_its_thread_is_removed_from_the_index_is_found
 # Durability
 
 
+def test_the_end_of_a_deleted_thread_is_forgotten_after_a_while(prefix, client):
+    key, kept = Keys(prefix).thread("t"), 1000 * ENDS_KEPT
+    late = commit(messages=[message("m")], after=After(None))
+    with opened(shared_redis(), prefix=prefix) as store:
+        # Shipped, with and without a thread, and written.
+        store.apply(commit(commit_id="a", remove=Removal(), after=After(None)))
+        assert kept - 60_000 < client.pttl(key) <= kept
+        store.apply(commit(commit_id="b", messages=[message("m")], after=After("a")))
+        assert client.pttl(key) == -1
+        store.apply(commit(commit_id="c", remove=Removal(thread=True), after=After("b")))
+        assert kept - 60_000 < client.pttl(key) <= kept
+        # A lease does not shorten it.
+        store.lease("me", "t", ttl=1)
+        assert kept - 60_000 < client.pttl(key)
+        store.apply(commit(commit_id="d", remove=Removal(), journal=b"j"))
+        assert client.pttl(key) == -1
+        trim(store)
+        assert kept - 60_000 < client.pttl(key)
+        # It outlives a thread outside the chain, too.
+        store.apply_all(commit(messages=[message("m")]), deletion())
+        assert kept - 60_000 < client.pttl(key)
+        store.refused(late, StaleBasisError)
+        client.pexpire(key, 1)
+        wait_until(lambda: not client.exists(key))
+        store.apply(late)
+
+
 def test_a_thread_with_entries_does_not_expire_until_they_are_trimmed(prefix, client):
     key = Keys(prefix).thread("t")
     with opened(shared_redis(), prefix=prefix, ttl=3600) as store:
@@ -213,27 +240,28 @@ def test_a_thread_with_entries_does_not_expire_until_they_are_trimmed(prefix, cl
 
 
 @pytest.mark.parametrize("noted", [b"gone", None])
-def test_a_deleted_thread_leaves_its_entries_and_then_its_last_position_for_a_day(store, prefix, client, noted):
-    key = Keys(prefix).thread("t")
+def test_a_deleted_thread_leaves_its_entries_and_then_its_last_position_for_a_while(store, prefix, client, noted):
+    # A deletion that is in the journal also leaves the end of the chain, for a week.
+    key, left, stays = Keys(prefix).thread("t"), 2 if noted else 1, 7 * DAY if noted else DAY
     store.apply(full_commit(journal=b"1"))
     (first,) = store.journal()
-    store.apply(commit(remove=Removal(thread=True), journal=noted))
+    store.apply(commit(commit_id="end", remove=Removal(thread=True), journal=noted))
     assert (store.threads(), client.pttl(key)) == ([], -1)
     assert [each.data for each in store.journal()] == [b"1", *filter(None, [noted])]
     store.run(store.storage.reclaim())
     assert (store.threads(), store.stats().by_thread) == ([], {})
     last = store.journal()[-1]
     trim(store)
-    assert (client.zcard(key), store.journal()) == (1, [])
-    assert DAY - 10_000 < client.pttl(key) <= DAY
+    assert (client.zcard(key), store.journal()) == (left, [])
+    assert stays - 10_000 < client.pttl(key) <= stays
     store.apply(full_commit(journal=b"2"))
     assert client.pttl(key) == -1
     (again,) = store.journal()
     assert first.position <= last.position < again.position
-    assert again.after is None
+    assert again.after == ("end" if noted else None)
     trim(store)
     store.apply(deletion())
-    assert (client.zcard(key), DAY - 10_000 < client.pttl(key) <= DAY) == (1, True)
+    assert (client.zcard(key), stays - 10_000 < client.pttl(key) <= stays) == (left, True)
 
 
 def test_a_lease_without_a_thread_does_not_expire_the_journal(store, prefix, client):

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from clew.errors import (
     ClewError,
@@ -35,7 +36,7 @@ from clew.model.queries import CheckpointQuery
 from clew.model.records import ValueRow
 from clew.storage import execution
 from clew.storage.conversions import pack_ranges, union, unpack_ranges
-from clew.storage.protocol import StaleBasisError
+from clew.storage.protocol import ENDS_KEPT, StaleBasisError
 from clew.storage.sqlite import (
     SQLiteStorage,
     applier,
@@ -205,6 +206,22 @@ def test_a_commit_that_does_not_touch_the_chain_ends_it(store, path):
     older.close()
     store.refused(commit(messages=[message("m")], after=After("a")), StaleBasisError)
     store.apply(commit(messages=[message("m")], after=After(None)))
+
+
+def test_the_ends_of_deleted_threads_are_forgotten_after_a_while(store, path):
+    late = [commit(name, messages=[message("m")], after=After(None)) for name in "abcd"]
+    for name in "abc":
+        store.apply_all(commit(name, messages=[message("m")], journal=b"j"), replace(deletion(name), journal=b"j"))
+    with raw(path) as connection:
+        connection.execute("UPDATE ended_threads SET at = at - ? + 60 WHERE thread_id = 'a'", (ENDS_KEPT,))
+        connection.execute("UPDATE ended_threads SET at = at - ? - 60 WHERE thread_id <> 'a'", (ENDS_KEPT,))
+    connection.close()
+    for each in late[:3]:
+        store.refused(each, StaleBasisError)
+    store.apply(commit("d", remove=Removal(), after=After(None)))
+    for each in (late[0], late[3]):
+        store.refused(each, StaleBasisError)
+    store.apply_all(*late[1:3])
 
 
 def test_a_missing_directory_is_named(tmp_path):

@@ -37,9 +37,13 @@ most one.
 **Journal.** A commit with `journal` atomically adds an entry to the store's journal, which stays there
 until it is trimmed. This is how commits get to another store, in each thread's order. Such a commit,
 and one with `after`, becomes the end of the thread's chain. Any other commit ends the chain: the next
-one is after `None`. Deleting a thread ends its chain, too, but removes nothing from the journal. A
-refused or repeated commit adds no entry; one that finds no thread to remove from does. A thread that a
-commit creates, also by a fork, has the incarnation and epoch of the commit's `begin`, if it has one.
+one is after `None`. Deleting a thread removes nothing from the journal. A refused or repeated commit adds
+no entry; one that finds no thread to remove from does. A thread that a commit creates, also by a fork, has
+the incarnation and epoch of the commit's `begin`, if it has one.
+
+A missing thread has a chain, too: its end is the last commit of a chain that left no thread, usually the
+deletion. The store remembers it for `ENDS_KEPT` seconds at least, and repeats that commit if it comes again.
+Only commits with `journal` or `after` see it or change it.
 
 **Forks.** The new thread belongs to the commit's user, or to the source's owner if that is `ANY_USER`.
 Its copy of the checkpoint has sequence 1, and so have its messages: those of the checkpoint's branch that
@@ -105,6 +109,8 @@ RECEIPTS_KEPT: Final = 256
 """How many of a thread's last commits are recognised, at least, if they are repeated."""
 RECEIPTS_PRUNED: Final = 64
 """How many more receipts there may be before they are pruned."""
+ENDS_KEPT: Final = 7 * 86_400
+"""Seconds that a durable store remembers the end of a deleted thread's chain, at least, by its own clock."""
 UNFINISHED: Final = ""
 """The owner of a thread that replication has not copied completely. No user has it, because user
 ids are not empty. Every storage accepts it as an owner."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic
 
 from clew.errors import ClewError, ConflictError, LeaseError, PermissionDeniedError, StorageError, ThreadDeletedError
 from clew.model.commit import HEAD, Commit, NewCheckpoint, Removal
 from clew.model.config import ANY_USER, User
 from clew.model.records import Range
 from clew.storage.conversions import union
+from clew.storage.facts import Facts, StoredRow, Thread
 from clew.storage.protocol import StaleBasisError
 from clew.storage.refusals import (
     chain_moved,
@@ -73,7 +74,8 @@ DELETED: Final = Rule(
 EPOCH: Final = Rule("epoch", "A basis has the thread's current epoch.", StaleBasisError, epoch_moved)
 AFTER: Final = Rule(
     "after",
-    "A commit `after` another requires that one at the end of the thread's chain.",
+    "A commit `after` another requires that one at the end of the thread's chain. So a late commit can't create a "
+    "thread that was deleted since: its deletion is the end of its chain.",
     StaleBasisError,
     chain_moved,
 )
@@ -137,71 +139,21 @@ def refusal(commit: Commit, code: str, named: str | None = None, number: int | N
     return rule.refusal(commit, named, number)
 
 
-# Facts that storages supply
-
-StoredRow = tuple[int, int, int]
-"""A row of values: first number, count, and size in bytes."""
-
-
-class Known(Protocol):
-    """The fields of a storage's thread that the rules need."""
-
-    @property
-    def owner(self) -> str | None: ...
-    @property
-    def incarnation(self) -> str: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def next_value(self) -> int: ...
-    @property
-    def sequence(self) -> int: ...
-    @property
-    def last_in_chain(self) -> str | None: ...
-
-
-Thread = TypeVar("Thread", bound=Known)
-
-
-class Facts(Protocol[Thread]):
-    """Facts about threads, supplied by a storage. `decide` asks only for what the commit needs."""
-
-    def thread(self, thread_id: str) -> Thread | None: ...
-
-    def has_applied(self, thread: Thread, commit: Commit) -> bool:
-        """Return whether the thread has a receipt of `commit`."""
-
-    def last_token(self, thread_id: str, space: str) -> int | None:
-        """The token of the thread's last lease in `space`."""
-
-    def head(self, thread: Thread, namespace: str, *, without: frozenset[str]) -> str | None:
-        """The id of the newest checkpoint in `namespace` that is not in `without`."""
-
-    def has_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> bool: ...
-
-    def replaces(self, thread: Thread, new: NewCheckpoint) -> bool:
-        """Return whether the thread has this checkpoint. May say no if the write fails then."""
-
-    def shared_before(self, thread: Thread) -> int:
-        """The number under which a fork shares the values."""
-
-    def rows(self, thread: Thread, first: int, end: int) -> list[StoredRow]:
-        """The rows that hold any value from `first` to before `end`, in order."""
-
-
 @dataclass(slots=True)
 class Decision(Generic[Thread]):
     """The decision to apply a commit, with the facts that its writing needs.
 
     `existing` is the thread that was found; `kept` is the same, or `None` if it is deleted or did not
-    exist. `repeated`: there is nothing to do. `origin`: source thread and checkpoint of a fork.
-    `dropped`: the rows to remove. `replaced`: the rows that merged rows replace. `replaces`: the new
-    checkpoint replaces the one with its id, and keeps that one's parent. `branches`: its parent is not
-    the main namespace's head. `ends_leases`: the thread's leases are not in its new owner's space.
+    exist. `ended`: the end of the chain of a thread that does not exist. `repeated`: there is nothing to
+    do. `origin`: source thread and checkpoint of a fork. `dropped`: the rows to remove. `replaced`: the
+    rows that merged rows replace. `replaces`: the new checkpoint replaces the one with its id, and keeps
+    that one's parent. `branches`: its parent is not the main namespace's head. `ends_leases`: the thread's
+    leases are not in its new owner's space.
     """
 
     existing: Thread | None
     kept: Thread | None
+    ended: str | None = None
     owner: str | None = None
     parent: str | None = None
     replaces: bool = False
@@ -215,19 +167,24 @@ class Decision(Generic[Thread]):
     @property
     def last_in_chain(self) -> str | None:
         """The end of the thread's chain before the commit."""
-        return self.existing.last_in_chain if self.existing is not None else None
+        return self.existing.last_in_chain if self.existing is not None else self.ended
 
 
 def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
     """Apply the rules to `commit`, in order. Raises the error of the first rule that it breaks."""
     user = commit.user
     existing = facts.thread(commit.thread_id)
+    ended = None
     if existing is not None:
         owner = existing.owner
         if owner is not None and owner != user and user is not ANY_USER:
             raise OWNER.refuse(commit)
         if facts.has_applied(existing, commit):
             return Decision(existing, existing, repeated=True)
+    elif next_in_chain(commit) is not None:
+        ended = facts.end_of_missing(commit.thread_id)
+        if ended == commit.commit_id:
+            return Decision(None, None, repeated=True)
     removal = commit.remove
     kept = existing if removal is None or not removal.thread else None
     if (basis := commit.basis) is not None:
@@ -240,7 +197,7 @@ def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
         elif existing.epoch != basis.epoch:
             raise EPOCH.refuse(commit, number=existing.epoch)
     if commit.after is not None:
-        last = existing.last_in_chain if existing is not None else None
+        last = existing.last_in_chain if existing is not None else ended
         if commit.after.commit_id != last:
             raise AFTER.refuse(commit, last)
     if removal is not None and removal.as_of is not None and (existing is not None or not removal.thread):
@@ -255,7 +212,7 @@ def decide(commit: Commit, facts: Facts[Thread]) -> Decision[Thread]:
         token = facts.last_token(commit.thread_id, lease_space(existing, user))
         if commit.fence != token:
             raise FENCE.refuse(commit, number=token)
-    decision = Decision(existing, kept)
+    decision = Decision(existing, kept, ended)
     if kept is None and not adds(commit):
         return decision
     if commit.fork is not None:

@@ -7,19 +7,28 @@ from collections.abc import Iterable, Mapping
 
 from clew.model.commit import Commit, NewCheckpoint
 from clew.model.records import LeaseRecord, Range, ValueRow
+from clew.storage.facts import StoredRow
 from clew.storage.memory.thread import Thread, size_of
-from clew.storage.rules import StoredRow
 
 
 class MemoryFacts:
     """Facts from the storage's own dicts."""
 
-    def __init__(self, threads: Mapping[str, Thread], leases: Mapping[tuple[str, str], LeaseRecord]) -> None:
+    def __init__(
+        self,
+        threads: Mapping[str, Thread],
+        leases: Mapping[tuple[str, str], LeaseRecord],
+        ended: Mapping[str, str],
+    ) -> None:
         self._threads = threads
         self._leases = leases
+        self._ended = ended
 
     def thread(self, thread_id: str) -> Thread | None:
         return self._threads.get(thread_id)
+
+    def end_of_missing(self, thread_id: str) -> str | None:
+        return self._ended.get(thread_id)
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
         return thread.has_applied(commit)

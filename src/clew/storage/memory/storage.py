@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -52,6 +54,9 @@ from clew.storage.protocol import Capabilities, Own
 from clew.storage.rules import Decision, adds, check_owner, decide, is_open_to, next_in_chain
 from clew.storage.turns import lease_of, lease_space, turn_after
 
+_ENDS_KEPT: Final = 100_000
+"""How many deleted threads are remembered by the ends of their chains."""
+
 
 class MemoryStorage:
     """A storage that lives as long as the object. Thread-safe; its coroutines never suspend."""
@@ -69,7 +74,9 @@ class MemoryStorage:
         self._own: dict[Own, bytes] = {}
         self._created = 0
         self._token = 0
-        self._facts = MemoryFacts(self._threads, self._leases)
+        self._ended: OrderedDict[str, str] = OrderedDict()
+        """The end of the chain of each deleted thread, the oldest first."""
+        self._facts = MemoryFacts(self._threads, self._leases, self._ended)
         self._feed = MemoryFeed()
         self._undo = Undo()
         """The changes of the current commit, which the next holder undoes if it was interrupted."""
@@ -105,11 +112,12 @@ class MemoryStorage:
     def _apply(self, commit: Commit) -> Applied:
         decided = decide(commit, self._facts)
         existing, kept = decided.existing, decided.kept
-        if decided.repeated and existing:
-            return existing.outcome(commit, repeated=True)
+        if decided.repeated:
+            return existing.outcome(commit, repeated=True) if existing else Applied(basis=None, repeated=True)
         # Decided: from here on nothing can fail.
         if kept is None and not adds(commit):
-            self._add_journal_entry(commit, existing, existing)
+            self._add_journal_entry(commit, decided.last_in_chain, existing)
+            self._end_chain(commit)
             removed = self._delete(existing)
             self._feed.add(commit, existing, existing.owner if existing else None, None, removed, self._undo)
             return Applied(basis=None, removed=removed)
@@ -136,7 +144,7 @@ class MemoryStorage:
                 undo.take(self._leases, key)
         thread.add(commit, decided.parent, undo)
         thread.remember(commit, undo)
-        self._add_journal_entry(commit, existing, thread)
+        self._add_journal_entry(commit, decided.last_in_chain, thread)
         thread.last_in_chain = next_in_chain(commit)
         undo.put(self._threads, commit.thread_id, thread)
         self._feed.add(commit, existing, owner, thread, removed, undo)
@@ -161,8 +169,16 @@ class MemoryStorage:
             thread.copy(source, origin, commit.fork.as_checkpoint_id)
         return thread
 
-    def _add_journal_entry(self, commit: Commit, found: Thread | None, left: Thread | None) -> None:
-        """Add the commit's journal entry, if it has one."""
+    def _end_chain(self, commit: Commit) -> None:
+        """Remember `commit`, which leaves no thread, as the end of the thread's chain."""
+        if next_in_chain(commit) is not None:
+            self._undo.take(self._ended, commit.thread_id)
+            self._undo.put(self._ended, commit.thread_id, commit.commit_id)
+            if len(self._ended) > _ENDS_KEPT:
+                self._undo.take_first(self._ended)
+
+    def _add_journal_entry(self, commit: Commit, after: str | None, left: Thread | None) -> None:
+        """Add the commit's journal entry, if it has one. `after` is the end of the chain that it found."""
         if commit.journal is None:
             return
         self._journaled += 1
@@ -170,7 +186,7 @@ class MemoryStorage:
             position=self._journaled,
             thread_id=commit.thread_id,
             commit_id=commit.commit_id,
-            after=found.last_in_chain if found else None,
+            after=after,
             incarnation=left.incarnation if left else None,
             at=commit.at,
             data=commit.journal,

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from clew.model.commit import Applied, Commit, Removal
 from clew.model.records import AttachmentRecord, Basis, CheckpointRecord, MessageRecord, Range, ThreadRecord, ValueRow
 from clew.storage.branches import is_within, parent_of_branch, said_here, visible, with_point
+from clew.storage.facts import StoredRow
 from clew.storage.memory.undo import Undo
 from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
-from clew.storage.rules import Decision, StoredRow, made_checkpoint
+from clew.storage.rules import Decision, made_checkpoint
 
 K = TypeVar("K")
 V = TypeVar("V")

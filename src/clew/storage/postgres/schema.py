@@ -19,7 +19,7 @@ from clew.storage.columns import LARGEST
 from clew.storage.execution import is_blocked
 from clew.storage.postgres.connections import MAINTENANCE_TIMEOUT
 from clew.storage.postgres.users import UserColumn
-from clew.storage.protocol import RECEIPTS_KEPT, RECEIPTS_PRUNED
+from clew.storage.protocol import ENDS_KEPT, RECEIPTS_KEPT, RECEIPTS_PRUNED
 
 MIGRATIONS = ("tables.sql",)
 """Script n brings the tables to version n; a new schema runs all. A released one never changes."""
@@ -31,6 +31,7 @@ feed.sql also creates the tables of the feed where they are missing."""
 
 TABLES = (
     *("threads", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal", "own"),
+    "ended_threads",
     *("search_segments", "search_cells", "search_chunks", "search_waiting"),
     *("feed", "feed_state"),
 )
@@ -54,7 +55,7 @@ _setups: list[tuple[asyncio.AbstractEventLoop, str]] = []
 """The setups under way in this process: event loops, and names of schemas."""
 _MARKS = re.compile(
     r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|most_points|indexed_from"
-    r"|newest_threads|largest)\b"
+    r"|newest_threads|largest|ends_kept)\b"
 )
 _RULE = re.compile(r"@rule_(\w+)")
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION @schema\.(\w+_@code)\((.*?)\$clew\$(.*?)\$clew\$;", re.DOTALL)
@@ -125,6 +126,7 @@ class Schema:
             "@indexed_from": str(INDEXED_FROM),
             "@newest_threads": str(NEWEST_THREADS),
             "@largest": str(LARGEST),
+            "@ends_kept": f"interval '{ENDS_KEPT} seconds'",
         }
         made_of = "\n".join((self._functions, *self._values.values()))
         self._values |= {

@@ -210,7 +210,7 @@ def outcome(answer: list[Any], commit: Commit) -> tuple[Applied | ClewError, Sta
         return _refusal(answer, commit), None
     code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created, *_ = answer
     if not incarnation:
-        return Applied(basis=None, removed=removed), None
+        return Applied(basis=None, removed=removed, repeated=code == 2), None
     applied = Applied(
         basis=Basis(incarnation=incarnation_name(incarnation), epoch=epoch, next_value=next_value),
         parent_id=bytes_text(parent[1:]) if parent else None,

@@ -42,7 +42,9 @@ def _digested(text: str) -> Script:
     return Script(packed, hashlib.sha1(packed, usedforsecurity=False).hexdigest().encode())
 
 
-COMMIT = _script("feed", "journal", "receipts", "layout", "rules", "fast_append", "common", "content_rules", "commit")
+COMMIT = _script(
+    "feed", "journal", "receipts", "layout", "rules", "fast_append", "common", "ended", "content_rules", "commit"
+)
 CHECKPOINTS = _script("layout", "common", "checkpoints")
 VALUES = _script("layout", "common", "values")
 ATTACHMENTS = _script("layout", "common", "attachments")
@@ -53,14 +55,14 @@ CONTENT = _combined("thread", "values", "checkpoints", "attachments", "messages"
 SEARCH_THREADS = _script("search_threads")
 TOTALS = _script("layout", "common", "totals")
 SOURCE = _script("layout", "common", "source")
-LEASE = _script("journal", "layout", "common", "lease")
+LEASE = _script("journal", "layout", "common", "ended", "lease")
 TOKEN = _script("token")
 OWN = _script("own")
 LIST = _script("list")
 UNLIST = _script("unlist")
 ENTRIES = _script("journal", "receipts", "entries")
 SURVEY = _script("journal", "survey")
-TRIM = _script("journal", "layout", "common", "trim")
+TRIM = _script("journal", "layout", "common", "ended", "trim")
 INVALIDATE_LISTING = _script("journal", "invalidate_listing")
 LIST_JOURNAL = _script("list_journal")
 WATCH = _script("watch")

@@ -81,12 +81,13 @@ async def copy_thread(
         if await chain_end(source, thread_id) != end:
             continue
         left = over.filter_content(content) if over is not None and content is not None else content
-        if content is None:
-            await _delete(target, thread_id, found)
-        elif end is None:
-            # Only a chain shows whether the thread was written to while it was read.
-            await _begin_chain(source, content)
+        if end is None:
+            # Only a chain shows whether the thread was written to while it was read. If there is no
+            # thread, only a chain stops late commits that would create it.
+            await _begin_chain(source, thread_id, content)
             continue
+        if content is None:
+            await _delete(target, thread_id, end, found)
         elif left is not None:
             commits = copy_commits(left, end, found, unbroken, receipts=page.receipts)
             if left != content:
@@ -103,13 +104,13 @@ async def copy_thread(
     raise BusyError(f"thread {thread_id!r} has concurrent writers: it changed during {TRIES} reads in a row")
 
 
-async def _begin_chain(store: Storage, content: Content) -> None:
+async def _begin_chain(store: Storage, thread_id: str, content: Content | None) -> None:
     """Give a thread that was never replicated a chain, without changing its content."""
     commit = Commit(
         commit_id=new_id(),
-        thread_id=content.thread.thread_id,
+        thread_id=thread_id,
         user=ANY_USER,
-        at=content.thread.updated_at,
+        at=_LONG_AGO if content is None else content.thread.updated_at,
         remove=Removal(),
         after=After(None),
         journal=COPY,
@@ -129,10 +130,12 @@ def end_of_chain(thread_id: str, at: datetime, *, term: int) -> Commit:
     return replace(commit, journal=pack(commit, term=term, lone=True))
 
 
-async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
-    if not await store.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id)):
+async def _delete(store: Storage, thread_id: str, end: str, found: str | None) -> None:
+    """Delete a thread whose chain ends with `found`. Its chain then ends with `end`, as in the other store."""
+    if found == end and not await store.threads(ThreadQuery(user=ANY_USER, thread_id=thread_id)):
         return
-    commit = Commit(
+    # A new id, because the store may know `end` as a commit that did not delete the thread.
+    gone = Commit(
         commit_id=new_id(),
         thread_id=thread_id,
         user=ANY_USER,
@@ -140,7 +143,7 @@ async def _delete(store: Storage, thread_id: str, found: str | None) -> None:
         remove=Removal(thread=True),
         after=After(found),
     )
-    await write_all(store, [commit])
+    await write_all(store, [gone, replace(gone, commit_id=end, remove=Removal(), after=After(gone.commit_id))])
 
 
 async def write_all(store: Storage, commits: Sequence[Commit]) -> None:

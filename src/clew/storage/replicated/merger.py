@@ -281,6 +281,8 @@ class Merger:
             checkpoint=checkpoint,
             attachments=attachments,
             messages=messages,
+            # A deletion is the end of the chain. No late commit can create the thread again.
+            journal=COPY if removal is not None and removal.thread else None,
         )
         if commit.fork is not None:
             made = removed.filter_commit(made)

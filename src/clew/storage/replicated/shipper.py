@@ -92,7 +92,7 @@ class Shipper:
         if await self._ship(self._primary, self._secondary, entries):
             await self._reconcile(thread_id, to="secondary", serving=False)
             return None
-        return entries[-1].commit_id if entries and entries[-1].incarnation is not None else None
+        return entries[-1].commit_id if entries else None
 
     async def repair(self, thread_id: str, *, serving: Side) -> None:
         """Make the thread the same in both stores; the serving store's is right."""

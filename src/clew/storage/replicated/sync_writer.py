@@ -74,8 +74,8 @@ class SyncWriter:
         The primary may have a commit that the secondary refuses: a process can read in the primary
         what the secondary does not have yet, and write on top of it. The primary would ship that
         commit when it is back, although its writer was told that it was refused. So the secondary
-        ends the thread's chain first. If it does not have the thread, there is no chain to end:
-        raises TransientStorageError.
+        ends the thread's chain first. If it does not have the thread, that would drop a thread that
+        the primary may have created: raises TransientStorageError.
         """
         refused = isinstance(outcome, ConflictError) and not isinstance(outcome, StaleBasisError)
         if not refused or not self._uncertain.get((commit.thread_id, commit.commit_id)):
@@ -109,7 +109,10 @@ class SyncWriter:
 
     def _chained(self, commit: Commit) -> Commit:
         end = self._ends.get(commit.thread_id)
-        return commit if end is None or commit.after is not None else replace(commit, after=After(end))
+        if end is None or commit.after is not None or commit.fork is not None:
+            # A fork is compared in both stores when it is shipped.
+            return commit
+        return replace(commit, after=After(end))
 
     async def _unchained(
         self, commits: Sequence[Commit], chained: list[Commit], outcomes: list[Applied | ClewError]
@@ -147,7 +150,7 @@ class SyncWriter:
         misfits = []
         for (commit, here), there in zip(applied, found, strict=True):
             if isinstance(there, Applied) and _same_thread(here, there):
-                self._remember(commit.thread_id, commit.commit_id if here.basis is not None else None)
+                self._remember(commit.thread_id, commit.commit_id)
                 # Other processes may have trimmed these. Shipping an evicted one again is idempotent.
                 self._done.put((commit.thread_id, commit.commit_id), True)
             else:

@@ -10,7 +10,9 @@ from clew.model.commit import Commit, ForkSource, ThreadFields
 from clew.model.records import Range
 from clew.storage.branches import is_within, said_here, visible
 from clew.storage.conversions import micros, pack_ranges, text_bytes
-from clew.storage.rules import StoredRow, next_in_chain
+from clew.storage.facts import StoredRow
+from clew.storage.protocol import ENDS_KEPT
+from clew.storage.rules import next_in_chain
 from clew.storage.sqlite.branches import read_points
 from clew.storage.sqlite.message_index import MessageIndex
 from clew.storage.sqlite.receipts import keep_receipt
@@ -141,6 +143,14 @@ def advance_chain(connection: sqlite3.Connection, thread: Thread, commit: Commit
     if last is not None:
         thread.chain, thread.chained_at = last, thread.sequence
         connection.execute(_SQL["chain"], (last, thread.sequence, thread.thread_no))
+
+
+def end_chain(connection: sqlite3.Connection, commit: Commit) -> None:
+    """Remember `commit`, which leaves no thread, as the end of the thread's chain, if it belongs to one."""
+    last = next_in_chain(commit)
+    if last is not None:
+        connection.execute(_SQL["end_chain"], (commit.thread_id, last))
+        connection.execute(_SQL["forget_ends"], (ENDS_KEPT,))
 
 
 def new_log(

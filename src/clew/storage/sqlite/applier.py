@@ -27,6 +27,7 @@ from clew.storage.sqlite.additions import (
     advance_chain,
     copy_origin,
     describe,
+    end_chain,
     fork_log,
     new_log,
 )
@@ -48,6 +49,7 @@ _ADD_VALUES, _ADD_CHECKPOINTS = BulkStatement(_SQL["add_values"]), BulkStatement
 _CHANGE_THREADS = BulkStatement(_SQL["change_threads"])
 _THREADS_KNOWN = 10_000
 _NOTHING = Removal()
+_REPEATED = Applied(basis=None, repeated=True)
 
 
 class Applier:
@@ -216,11 +218,12 @@ class Applier:
     def _write(self, commit: Commit, decided: Decision[Thread]) -> Applied:
         """Write what was decided. From here on only the storage itself can fail."""
         existing, kept = decided.existing, decided.kept
-        if decided.repeated and existing:
-            return self._applied(existing, commit, repeated=True)
+        if decided.repeated:
+            return self._applied(existing, commit, repeated=True) if existing else _REPEATED
         after = decided.last_in_chain
         if kept is None and not adds(commit):
             add_journal_entry(self.connection, commit, after, existing)
+            end_chain(self.connection, commit)
             removed = self._delete(existing)
             if self.feed.until and existing:
                 self.feed.add(commit, existing, existing.owner, None, removed)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from clew.model.commit import Commit, NewCheckpoint
 from clew.storage.columns import damage_of, damaged_thread
-from clew.storage.rules import StoredRow
+from clew.storage.facts import StoredRow
 from clew.storage.sqlite.removals import shared_before
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread
@@ -59,6 +59,11 @@ class SQLiteFacts:
                     return known
                 self._threads[thread_id] = known
         return known
+
+    def end_of_missing(self, thread_id: str) -> str | None:
+        found = self._execute(_SQL["end_of_missing"], (thread_id,)).fetchone()
+        # A damaged one counts as forgotten.
+        return found[0] if found and type(found[0]) is str else None
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
         return self._execute(_SQL["committed"], (commit.commit_id, thread.thread_no)).fetchone() is not None

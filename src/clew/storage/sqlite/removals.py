@@ -9,7 +9,7 @@ from typing import Protocol
 from clew.model.commit import Removal
 from clew.model.config import ANY_USER
 from clew.storage.columns import damaged_thread
-from clew.storage.rules import StoredRow
+from clew.storage.facts import StoredRow
 from clew.storage.sqlite.additions import new_log
 from clew.storage.sqlite.message_index import MessageIndex
 from clew.storage.sqlite.receipts import keep_all_receipts, keep_receipt

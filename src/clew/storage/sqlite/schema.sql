@@ -172,6 +172,15 @@ CREATE TABLE journal (
 ) STRICT;
 CREATE INDEX journal_by_thread ON journal (thread_id, position);
 
+-- The end of the chain of each deleted thread: the last commit of the chain that left no thread. `at` is in
+-- seconds since 1970.
+CREATE TABLE ended_threads (
+    thread_id TEXT PRIMARY KEY,
+    chain TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ended_threads_by_time ON ended_threads (at);
+
 -- Records that Clew keeps for itself; they are not threads.
 CREATE TABLE own (
     name TEXT PRIMARY KEY,

@@ -248,6 +248,18 @@ DELETE FROM indexed_threads WHERE thread_no = ?
 -- name: chain
 UPDATE threads SET chain = ?, chained_at = ? WHERE thread_no = ?
 
+-- name: end_of_missing
+SELECT chain FROM ended_threads WHERE thread_id = ?
+
+-- name: end_chain
+INSERT INTO ended_threads (thread_id, chain, at) VALUES (?, ?, unixepoch())
+ON CONFLICT (thread_id) DO UPDATE SET chain = excluded.chain, at = excluded.at
+
+-- Two go for each that comes, so that their number follows the rate of deletions.
+-- name: forget_ends
+DELETE FROM ended_threads WHERE thread_id IN (
+    SELECT thread_id FROM ended_threads WHERE at < unixepoch() - ? ORDER BY at LIMIT 2)
+
 -- name: add_entry
 INSERT INTO journal (thread_id, commit_id, after, incarnation, at, data) VALUES (?, ?, ?, ?, ?, ?)
 

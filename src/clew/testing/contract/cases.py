@@ -161,6 +161,25 @@ CASES: dict[str, dict[str, Case]] = {
             before=lambda scene: scene.usual(after=After(scene.last), journal=b"j"),
             needs=("journals",),
         ),
+        "deleted thread": Case(
+            prepare=applied(
+                lambda _: of_thread("gone", journal=b"j"),
+                lambda _: commit("gone", commit_id="end", user=ANN, remove=Removal(thread=True), journal=b"j"),
+            ),
+            refused=lambda _: of_thread("gone", after=After(None)),
+            allowed=lambda _: of_thread("gone", after=After("end")),
+            clear=lambda scene, refused: replace(refused, after=After("end")),
+            needs=("journals",),
+        ),
+        "deleted thread in the journal": Case(
+            prepare=applied(
+                lambda _: commit("gone", commit_id="end", user=ANN, remove=Removal(), after=After(None)),
+            ),
+            refused=lambda _: of_thread("gone", after=After("elsewhere"), journal=b"j"),
+            allowed=lambda _: of_thread("gone", after=After("end"), journal=b"j"),
+            clear=lambda scene, refused: replace(refused, after=None),
+            needs=("journals",),
+        ),
     },
     "as_of": {
         "earlier": Case(

@@ -6,7 +6,7 @@ import pytest
 
 from clew.errors import ConflictError, LeaseError, ThreadDeletedError
 from clew.model.commit import After, Removal
-from clew.storage.protocol import RECEIPTS_KEPT, Own
+from clew.storage.protocol import RECEIPTS_KEPT, Own, StaleBasisError
 from clew.testing.build import attachment, checkpoint, commit, deletion, fork_of, later, message, messages, row
 from clew.testing.contract.base import ContractPart, chain, full_commit
 from clew.testing.driver import DrivenStorage
@@ -96,3 +96,8 @@ class DurabilityContract(ContractPart):
         durable.run(durable.storage.trim(entries))
         durable.reopen()
         assert [(each.commit_id, each.after) for each in durable.journal()] == [("c", "b")]
+        durable.apply(commit(commit_id="gone", remove=Removal(thread=True), after=After("c")))
+        durable.run(durable.storage.trim(durable.journal()))
+        durable.reopen()
+        durable.refused(commit(messages=[message("m")], after=After(None)), StaleBasisError)
+        durable.apply(commit(messages=[message("m")], after=After("gone")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from clew.errors import ConflictError, ThreadDeletedError
 from clew.model.commit import After, Begin, Removal
@@ -135,22 +136,84 @@ class JournalContract(ContractPart):
             journaling.refused(commit(messages=[message("m")], after=After("b")), StaleBasisError)
             journaling.apply(commit(commit_id="b" + str(way), messages=[message("m")], after=After(None)))
 
-    def test_a_deletion_ends_the_chain_and_keeps_the_journal(self, journaling: DrivenStorage) -> None:
+    def test_a_deletion_is_in_the_chain_and_keeps_the_journal(self, journaling: DrivenStorage) -> None:
         basis = journaling.apply(full_commit(commit_id="a", journal=b"1")).basis
         assert basis is not None
         journaling.apply(commit(commit_id="gone", remove=Removal(thread=True), journal=b"2"))
         journaling.apply(full_commit(commit_id="again", journal=b"3"))
-        # A repeated deletion finds no thread, and reports that.
-        entries = [each for each in journaling.journal(thread_id="t") if each.incarnation is not None]
-        assert [(each.commit_id, each.after) for each in entries] == [("a", None), ("gone", "a"), ("again", None)]
+        entries = journaling.journal(thread_id="t")
+        assert [(each.commit_id, each.after) for each in entries] == [("a", None), ("gone", "a"), ("again", "gone")]
         incarnations = [each.incarnation for each in entries]
         assert incarnations[0] == incarnations[1] == basis.incarnation != incarnations[2]
 
     def test_removing_a_thread_that_is_not_there_leaves_its_entry(self, journaling: DrivenStorage) -> None:
         journaling.apply(commit(commit_id="gone", remove=Removal(thread=True), journal=b"1"))
-        assert {(each.after, each.incarnation) for each in journaling.journal()} == {(None, None)}
+        assert [(each.after, each.incarnation) for each in journaling.journal()] == [(None, None)]
         assert journaling.threads() == []
-        journaling.apply(commit("t", messages=[message("m")], after=After(None)))
+        journaling.apply(commit("t", messages=[message("m")], after=After("gone")))
+
+    def test_a_late_commit_can_not_create_a_deleted_thread_again(self, journaling: DrivenStorage) -> None:
+        ways: list[dict[str, Any]] = [{}, {"begin": Begin(incarnation="mine")}, {"journal": b"j"}]
+        for number, parts in enumerate(ways):
+            name = f"t{number}"
+            first = commit(name, commit_id="first", messages=[message("m")], after=After(None), **parts)
+            gone = commit(name, commit_id="gone", remove=Removal(thread=True), after=After("first"))
+            journaling.apply_all(first, gone)
+            error = journaling.refused(first, StaleBasisError)
+            assert (error.facts["expected"], error.facts["actual"]) == (None, "gone")
+            assert journaling.threads() == []
+            assert len(journaling.journal(thread_id=name)) == ("journal" in parts)
+
+    def test_a_late_commit_can_not_create_a_thread_that_was_never_there_and_is_ended(
+        self, journaling: DrivenStorage
+    ) -> None:
+        late = commit(commit_id="late", messages=[message("m")], after=After(None))
+        journaling.apply(commit(commit_id="end", remove=Removal(), after=After(None)))
+        assert journaling.refused(late, StaleBasisError).facts["actual"] == "end"
+        journaling.apply(commit(commit_id="later", remove=Removal(messages=("m",)), after=After("end"), journal=b"j"))
+        assert journaling.refused(late, StaleBasisError).facts["actual"] == "later"
+        assert (journaling.threads(), [each.after for each in journaling.journal()]) == ([], ["end"])
+
+    def test_a_thread_that_is_created_again_continues_the_chain_of_the_deleted_one(
+        self, journaling: DrivenStorage
+    ) -> None:
+        for name in ("shipped", "written", "forked"):
+            journaling.apply(commit(name, commit_id="first", messages=[message("m")], after=After(None)))
+            journaling.apply(commit(name, commit_id="gone", remove=Removal(thread=True), journal=b"gone"))
+        journaling.apply(full_commit())
+        journaling.apply(commit("shipped", messages=[message("m")], after=After("gone"), journal=b"anew"))
+        journaling.apply(commit("written", messages=[message("m")], journal=b"anew"))
+        journaling.apply(commit("forked", fork=fork_of("t"), journal=b"anew"))
+        assert [(each.after, each.data) for each in journaling.journal()] == [
+            *[("first", b"gone")] * 3,
+            *[("gone", b"anew")] * 3,
+        ]
+        for each in journaling.journal():
+            if each.data == b"anew":
+                journaling.apply(commit(each.thread_id, messages=[message("n")], after=After(each.commit_id)))
+
+    def test_a_deletion_that_arrives_twice_is_repeated(self, journaling: DrivenStorage) -> None:
+        journaling.apply(commit(commit_id="first", messages=[message("m")], after=After(None)))
+        gone = commit(commit_id="gone", remove=Removal(thread=True), after=After("first"), journal=b"j")
+        assert [each.repeated for each in journaling.apply_all(gone, gone)] == [False, True]
+        again = journaling.apply(gone)
+        assert (again.repeated, again.basis, again.removed) == (True, None, 0)
+        assert [each.commit_id for each in journaling.journal()] == ["gone"]
+        journaling.apply(commit(commit_id="anew", messages=[message("m")], after=After("gone")))
+
+    def test_commits_outside_the_chain_leave_the_end_of_a_deleted_thread(self, journaling: DrivenStorage) -> None:
+        journaling.apply(commit(commit_id="first", messages=[message("m")], after=After(None)))
+        journaling.apply(commit(commit_id="gone", remove=Removal(thread=True), after=After("first")))
+        ways: list[dict[str, Any]] = [{}, {"journal": b"j"}]
+        for parts in ways:
+            # Another thread of the same name has a chain of its own, or none.
+            journaling.apply(commit(messages=[message("m")]))
+            journaling.apply(commit(commit_id="own", messages=[message("n")], **parts))
+            journaling.apply(commit(messages=[message("o")], after=After("own" if parts else None)))
+            journaling.apply(deletion())
+            journaling.apply(deletion())
+            journaling.refused(commit(messages=[message("m")], after=After(None)), StaleBasisError)
+        journaling.apply(commit(messages=[message("m")], after=After("gone")))
 
     def test_a_new_thread_is_known_by_what_its_commit_says(self, journaling: DrivenStorage) -> None:
         outcome = journaling.apply(full_commit(begin=Begin(incarnation="mine", epoch=7), journal=b"j"))

@@ -38,6 +38,7 @@ DECLARE
     replaced boolean := false;
     last_commit text;
     as_new boolean := false;
+    in_chain boolean;
     made_id text := coalesce(in_checkpoint, copy_id);
     made_namespace text := CASE WHEN in_checkpoint IS NULL THEN source_namespace ELSE in_namespace END;
     new_parent text;
@@ -52,7 +53,8 @@ DECLARE
 BEGIN
     removed := 0;
     fed := false;
-    IF in_journal IS NOT NULL THEN
+    in_chain := in_chained OR in_journal IS NOT NULL;
+    IF in_chain THEN
         PERFORM FROM @schema.threads AS x WHERE x.thread_id = in_thread;
         as_new := NOT FOUND;
         IF as_new THEN
@@ -70,7 +72,7 @@ BEGIN
         t.user_id := in_user;
     END IF;
     lease_space := @rule_space;
-    IF in_journal IS NOT NULL AND NOT there AND NOT as_new THEN
+    IF in_chain AND NOT there AND NOT as_new THEN
         outcome := 'again';
         RETURN;
     END IF;
@@ -93,6 +95,13 @@ BEGIN
             incarnation := t.incarnation;
             epoch := t.epoch;
             next_value := t.next_value;
+            RETURN;
+        END IF;
+    ELSIF in_chain THEN
+        -- The row of a missing thread has no chain of its own.
+        SELECT e.chain, 0, 0 INTO t.chain, t.chained_at, t.sequence FROM @rule_ended;
+        IF t.chain = in_commit THEN
+            outcome := 'repeated';
             RETURN;
         END IF;
     END IF;
@@ -149,6 +158,9 @@ BEGIN
         IF in_journal IS NOT NULL THEN
             INSERT INTO @schema.journal VALUES (
                 in_thread, nextval('@text_schema.journal_positions'), in_commit, last_commit, t.incarnation, in_at, in_journal);
+        END IF;
+        IF in_chain THEN
+            PERFORM @schema.end_chain_@code(in_thread, in_commit);
         END IF;
         IF there THEN
             INSERT INTO @schema.feed
@@ -527,7 +539,7 @@ BEGIN
         INSERT INTO @schema.journal VALUES (
             in_thread, nextval('@text_schema.journal_positions'), in_commit, last_commit, t.incarnation, in_at, in_journal);
     END IF;
-    IF in_chained OR in_journal IS NOT NULL THEN
+    IF in_chain THEN
         t.chain := in_commit;
         t.chained_at := t.sequence;
     END IF;

@@ -40,31 +40,33 @@ DECLARE
     known boolean;
 BEGIN
     IF arrivals IS NOT NULL THEN
-        IF journals IS NOT NULL THEN
+        IF chains IS NOT NULL THEN
             PERFORM @schema.lock_new_thread_@code(n.thread_id) FROM (
-                SELECT u.thread_id FROM unnest(thread_ids, journals) AS u (thread_id, journal)
-                WHERE u.journal IS NOT NULL AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
+                SELECT u.thread_id FROM unnest(thread_ids, chains) AS u (thread_id, chain)
+                WHERE u.chain IS NOT NULL AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
                 ORDER BY u.thread_id
             ) AS n;
         END IF;
         INSERT INTO @schema.threads
-        SELECT n.thread_id, n.user_id, coalesce(n.begin_incarnation, left(translate(gen_random_uuid()::text, '-', ''), 20)),
+        SELECT n.in_thread, n.user_id, coalesce(n.begin_incarnation, left(translate(gen_random_uuid()::text, '-', ''), 20)),
             n.ordinal, coalesce(n.begin_epoch, 0), 0, 0, 0, 0, 0, 0, n.at, n.at, n.at >> 27, NULL, NULL, NULL, NULL, NULL,
             n.folded_id, '', ''
         FROM (
             SELECT a.*, nextval('@text_schema.thread_ordinals') AS ordinal FROM (
                 SELECT * FROM unnest(
-                    thread_ids, folded_ids, arrivals, users, times, incarnations, firsts, parents, afters,
+                    thread_ids, folded_ids, arrivals, users, times, incarnations, firsts, parents, chains, afters,
                     begin_incarnations, begin_epochs
                 ) AS u (
-                    thread_id, folded_id, arrival, user_id, at, incarnation, first, parent, after, begin_incarnation, begin_epoch
+                    in_thread, folded_id, arrival, user_id, at, incarnation, first, parent, chain, after, begin_incarnation,
+                    begin_epoch
                 )
                 WHERE u.incarnation IS NULL AND coalesce(u.first, 0) = 0 AND u.parent IS NULL AND u.after IS NULL
-                    AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = u.thread_id)
+                    AND NOT EXISTS (SELECT FROM @schema.threads AS t WHERE t.thread_id = in_thread)
+                    AND (u.chain IS NULL OR NOT EXISTS (SELECT FROM @rule_ended))
                 ORDER BY u.arrival
             ) AS a
         ) AS n
-        ORDER BY n.thread_id
+        ORDER BY n.in_thread
         ON CONFLICT DO NOTHING;
     END IF;
     IF journals IS NOT NULL THEN

@@ -24,6 +24,10 @@
 -- name: last_in_chain
 (CASE WHEN t.chained_at = t.sequence THEN t.chain END)
 
+-- The end of the chain of a deleted thread. While it is there, a new thread of that id is left to `commit`.
+-- name: ended
+@schema.ended_threads AS e WHERE e.thread_id = in_thread
+
 -- name: first
 (in_first IS NULL OR t.next_value = in_first)
 

@@ -61,8 +61,20 @@ LANGUAGE sql AS $clew$
     DELETE FROM @schema.receipts WHERE thread_id = of_thread AND sequence <= at_sequence - @receipts_kept
 $clew$;
 
--- Serializes journaled commits of a thread that has no row to lock yet, so that the journal has
--- them in the thread's order. Must be called before any row is locked, or two commits could
+-- Makes a commit the end of the chain of a thread that it deleted or did not find. Two old ones go for
+-- each that comes, so that their number follows the rate of deletions.
+CREATE OR REPLACE FUNCTION @schema.end_chain_@code(in_thread text, in_commit text) RETURNS void
+LANGUAGE sql AS $clew$
+    INSERT INTO @schema.ended_threads VALUES (in_thread, in_commit, now())
+    ON CONFLICT (thread_id) DO UPDATE SET chain = excluded.chain, at = excluded.at;
+    DELETE FROM @schema.ended_threads AS e USING (
+        SELECT x.thread_id FROM @schema.ended_threads AS x WHERE x.at < now() - @ends_kept
+        ORDER BY x.at LIMIT 2 FOR UPDATE SKIP LOCKED
+    ) AS old WHERE e.thread_id = old.thread_id
+$clew$;
+
+-- Serializes journaled and chained commits of a thread that has no row to lock yet, so that the journal
+-- and the chain have them in the thread's order. Must be called before any row is locked, or two commits could
 -- deadlock.
 CREATE OR REPLACE FUNCTION @schema.lock_new_thread_@code(of_thread text) RETURNS void
 LANGUAGE sql AS $clew$

@@ -147,6 +147,14 @@ CREATE TABLE @schema.journal (
 ALTER TABLE @schema.journal ALTER data SET STORAGE EXTERNAL;
 CREATE INDEX journal_by_position ON @schema.journal (position);
 
+-- The end of the chain of each deleted thread: the last commit of the chain that left no thread.
+CREATE TABLE @schema.ended_threads (
+    thread_id text COLLATE "C" PRIMARY KEY,
+    chain text COLLATE "C" NOT NULL,
+    at timestamptz NOT NULL
+);
+CREATE INDEX ended_threads_by_time ON @schema.ended_threads (at);
+
 -- Clew's own records, apart from the threads.
 CREATE TABLE @schema.own (
     name text COLLATE "C" PRIMARY KEY,

@@ -71,20 +71,28 @@ local function delete()
     local lease = read_lease(text)
     if lease.space and lease.space ~= t.owner then others[#others + 1] = text end
   end
+  local ended = end_of_missing()
   if call('ZCOUNT', key, JOURNAL, JOURNAL_END) == 0 then
     call('UNLINK', key)
   else
     call('ZREMRANGEBYSCORE', key, '-inf', JOURNAL - 1)
     call('ZREMRANGEBYSCORE', key, JOURNAL_END + 1, '+inf')
-    if count_entries() == 0 then call('PEXPIRE', key, MARK_STAYS) end
   end
   for _, text in ipairs(others) do call('ZADD', key, LEASE, text) end
-  if #others > 0 and count_entries() == 0 then call('PEXPIRE', key, format('%.0f', MARK_STAYS + lasting(others))) end
+  if ended then call('ZADD', key, ENDED, ended) end
+  expire_alone()
   return t.checkpoints + t.messages
 end
 
 if not kept and not adds then
   local removed, listing, told = delete(), 0, ''
+  if after ~= '' or entry ~= '' then
+    call('ZADD', key, ENDED, 'E' .. commit_id)
+    for _, text in ipairs(between(ENDED, ENDED)) do
+      if text ~= 'E' .. commit_id then call('ZREM', key, text) end
+    end
+    expire_alone()
+  end
   if entry ~= '' then listing = note(chain, t and t.incarnation or string.rep('\0', 20), ttl, entry) end
   if t then told = tell({'i', t.incarnation, 's', t.sequence, 'o', t.owner, 'f', 2}) end
   return {1, '', 0, 0, '', 0, '', removed, 0, '', '', listing, told}

@@ -27,7 +27,7 @@ call('ZADD', key, LEASE, format('L2 %.0f ', token) .. since .. ' ' .. expires ..
 -- A lease without a thread expires. With a thread, it goes when the thread goes. Journal entries of
 -- a deleted thread stay until they are trimmed.
 if not t and count_entries() == 0
-  and (call('ZCOUNT', key, LEASE, LEASE) == 1 or call('PTTL', key) < tonumber(patience)) then
+  and ((call('ZCOUNT', key, LEASE, LEASE) == 1 and not end_of_missing()) or call('PTTL', key) < tonumber(patience)) then
   call('PEXPIRE', key, patience)
 end
 return {'lease', token, since, expires, holder}

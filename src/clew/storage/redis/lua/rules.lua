@@ -71,6 +71,19 @@ if header then
     return {2, incarnation, epoch, next_value, owner, moves, updated, 0, existing and existing.sequence or 0,
       parent and '+' .. parent or '', existing and existing.stamp or '', listing, told}
   end
+elseif after ~= '' or entry ~= '' then
+  local ended = call('ZRANGEBYSCORE', key, ENDED, ENDED)[1]
+  if ended then
+    chain = '+' .. sub(ended, 2)
+    if chain == '+' .. commit_id then
+      local listing = 0
+      if entry ~= '' and count_entries() > 0 then
+        local _, _, listed = read_mark()
+        listing = listed
+      end
+      return {2, '', 0, 0, '', 0, '', 0, 0, '', '', listing, ''}
+    end
+  end
 end
 
 local lease_space = owner or (user == '*' and '-' or user)

@@ -21,6 +21,6 @@ local t = read_thread()
 if t then
   if t.expires % 2 == 1 and expires > 0 then call('PEXPIRE', key, expires) end
 else
-  call('PEXPIRE', key, format('%.0f', MARK_STAYS + lasting(call('ZRANGEBYSCORE', key, LEASE, LEASE))))
+  expire_alone()
 end
 return {0, 0}
