@@ -6,6 +6,9 @@ import json
 import sqlite3
 import subprocess
 import sys
+from typing import Any
+
+import pytest
 
 import clew
 
@@ -276,3 +279,61 @@ def test_cleanup_takes_ages_sizes_and_one_thread(store, run):
     assert run("cleanup").exit_code == 1
     assert "max_age" in run("cleanup").stderr
     assert run("cleanup", "absent", "--max-history", "1").exit_code == 1
+
+
+def test_threads_are_filtered_by_tags_and_metadata(store, run):
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        checkpointer.put_thread("notes", {"tags": ["work", "holiday"], "metadata": {"plan": "gold", "seats": 2}})
+
+    def ids(*options: str) -> list[str]:
+        return [each["thread_id"] for each in json.loads(run("threads", *options, "--json").stdout)]
+
+    assert ids("--tag", "holiday") == ["notes", "trip"]
+    assert ids("--tag", "holiday", "--tag", "work") == ["notes"]
+    assert ids("--metadata", "plan=gold", "--metadata", "seats=2") == ["notes"]
+    assert ids("--metadata", "seats=3") == []
+    assert run("threads", "--metadata", "plan").exit_code == 2
+
+
+def test_the_newest_messages_are_asked_for(store, run):
+    newest = json.loads(run("messages", "trip", "--last", "2", "--json").stdout)
+    assert [each["content"] for each in newest] == ["Olá number 4", "Olá number 5"]
+    assert "offset" in run("messages", "trip", "--last", "2", "--offset", "1").stderr
+
+
+def test_a_thread_is_deleted_after_a_question(store, path):
+    from typer.testing import CliRunner
+
+    from clew.cli.app import app
+
+    def ask(answer: str | None) -> Any:
+        return CliRunner().invoke(app, ["delete", "trip", "--url", f"sqlite:///{path}"], input=answer)
+
+    for refused in (ask("n\n"), ask("")):
+        assert refused.exit_code == 1
+        assert "Delete trip with 5 checkpoints and 5 messages?" in refused.stderr
+    with clew.connect(f"sqlite:///{path}") as checkpointer:
+        assert len(checkpointer.list_threads({"user_id": clew.ANY_USER})) == 2
+    assert ask("y\n").stdout.endswith("trip deleted, with 5 checkpoints and 5 messages\n")
+    assert ask("y\n").exit_code == 1
+    with clew.connect(f"sqlite:///{path}") as checkpointer:
+        assert [each.thread_id for each in checkpointer.list_threads({"user_id": clew.ANY_USER})] == ["notes"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])
+def test_ids_are_never_cut_wrapped_or_left_out(width, store, run, monkeypatch):
+    long = "customer-4711/" + "x" * 70
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        config = {"thread_id": long, "user_id": "ana"}
+        saved = checkpointer.put_checkpoint(
+            config, {"n": 1}, node_name="plan", messages=[{"role": "user", "content": "a word to find " * 9}]
+        )
+        checkpointer.put_thread(config, {"thread_name": "A name that is long enough to be cut at every width"})
+    monkeypatch.setenv("COLUMNS", str(width))
+    for command in ("threads", "search find", f"show {long}", "stats", f"fork {long}", "threads --user ana"):
+        shown = run(*command.split()).stdout
+        assert any(long in line for line in shown.splitlines()), command
+        for line in shown.splitlines():
+            assert long in line or "customer" not in line, command
+    listed = run("history", long).stdout
+    assert any(saved.checkpoint_id in line for line in listed.splitlines())

@@ -18,7 +18,7 @@ from tests.checkpointer.support import PostgresStore, SQLiteStore
 from tests.rings import rounds
 from tests.server.support import PATIENCE, listening
 
-EXAMPLES = rounds(2, 60)
+EXAMPLES = rounds(2, 15)
 """How many requests of each kind, right and wrong, each operation gets."""
 KNOWN = {"thread_id": "trip", "message_id": "m1", "checkpoint_id": "c1", "conversation_id": "conv_1", "item_id": "m1"}
 """Ids that exist, so that requests reach beyond "not found"."""
@@ -87,9 +87,11 @@ def fuzz(store: Any) -> None:
     assert {200, 201, 204, 400, 404} <= told.keys(), told
 
 
+@pytest.mark.timeout(3600)
 def test_no_request_makes_the_server_fail(store):
     fuzz(store)
 
 
+@pytest.mark.timeout(3600)
 def test_no_request_makes_the_server_fail_on_a_remote_store(remote_store):
     fuzz(remote_store)

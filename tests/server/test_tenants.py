@@ -142,6 +142,7 @@ def test_no_operation_lets_one_user_reach_what_another_owns():
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)
 def test_no_request_drawn_from_the_document_reaches_what_another_owns():
     memory = asyncio.run(filled())
     before = asyncio.run(all_of_ana(memory))
@@ -156,7 +157,7 @@ def test_no_request_drawn_from_the_document_reaches_what_another_owns():
 
 
 def attacked(operation: Any, url: str) -> None:
-    @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
     def run(case: Any) -> None:
         for name, value in OWNED.items():

@@ -8,16 +8,20 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import inspection, maintenance, serving, watching
+from clew.cli import changes, inspection, maintenance, serving, watching
+from clew.cli.arguments import arranged
 from clew.cli.demo import demo
 from clew.cli.output import error_console, one_line
 from clew.factory import DEFAULT_URL
 
 
 class Commands(TyperGroup):
-    """Prints a ClewError as one red line and exits with code 1."""
+    """Prints a ClewError as one red line and exits with code 1. The store may be named anywhere."""
 
     # Any: the context's class is click's in older versions of typer, and typer's own in newer ones.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, arranged(args, self.commands))
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -50,7 +54,6 @@ app = typer.Typer(
     cls=Commands,
     callback=everywhere,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -63,8 +66,9 @@ for command in (
     inspection.search,
     inspection.diff,
     watching.watch,
-    maintenance.fork,
-    maintenance.rewind,
+    changes.fork,
+    changes.rewind,
+    changes.delete,
     maintenance.stats,
     maintenance.verify,
     maintenance.compact,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json as json_module
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.pretty import Pretty
@@ -11,10 +12,12 @@ from rich.text import Text
 import clew
 from clew.cli.lookup import config_of, find_checkpoint, find_thread, open_store
 from clew.cli.options import AsJson, Limit, Offset, Thread
-from clew.cli.output import ago, as_json, clean, console, counted, facts, moment, one_line, size
+from clew.cli.output import ago, as_json, clean, console, counted, facts, moment, one_line, said, size
+from clew.cli.output import show as display
 from clew.cli.tables import hit_table, message_table, thread_table, timeline
 from clew.clock import SYSTEM_CLOCK
 
+Branches = Literal["head", "all"]
 _SHORT_TEXT = 200
 _SHORT_LIST = 20
 
@@ -25,21 +28,29 @@ def threads(
     search: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only threads with this text in their id, name or tags.")
     ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="Only threads with this tag. Repeatable: all of them.")
+    ] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only threads with this in their metadata. Repeatable: all of them."),
+    ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
     json: AsJson = False,
 ) -> None:
     """List threads, most recently active first."""
+    wanted = dict(map(_pair, metadata or ()))
     with open_store(ctx.obj) as checkpointer:
         owner = {"user_id": user or clew.ANY_USER}
-        found = checkpointer.list_threads(owner, search, offset, limit + 1)
+        found = checkpointer.list_threads(owner, search, offset, limit + 1, tags=tag or None, metadata=wanted or None)
     if json:
         typer.echo(as_json([each.to_dict() for each in found[:limit]]))
         return
     if not found:
         console().print("no threads" if offset == 0 else "no more threads", style="dim")
         return
-    console().print(thread_table(found[:limit], now=SYSTEM_CLOCK.now()))
+    display(thread_table(found[:limit], now=SYSTEM_CLOCK.now()))
     _say_if_more(found, limit, offset)
 
 
@@ -54,9 +65,9 @@ def history(ctx: typer.Context, thread: Thread, limit: Limit = 50, json: AsJson 
     if not found:
         console().print("no checkpoints", style="dim")
         return
-    console().print(timeline(found))
+    display(timeline(found))
     if described.forked_from is not None:
-        console().print(f"forked from {_spelled_source(described)}", style="dim", markup=False)
+        said(f"forked from {_spelled_source(described)}", "dim")
     if len(found) == limit < described.checkpoint_count:
         console().print(f"the newest {limit} of {described.checkpoint_count:,}; --limit shows more", style="dim")
 
@@ -81,7 +92,7 @@ def show(
         return
     out = console()
     now = SYSTEM_CLOCK.now()
-    out.print(
+    display(
         facts(
             [
                 ("thread", Text(clean(described.thread_id), style="bold")),
@@ -99,7 +110,7 @@ def show(
     if loaded is None or chosen is None:
         out.print("no checkpoints", style="dim")
         return
-    out.print(
+    display(
         facts(
             [
                 ("checkpoint", Text(chosen.checkpoint_id, style="bold")),
@@ -138,6 +149,7 @@ def messages(
         ),
     ] = None,
     all_branches: Annotated[bool, typer.Option("--all-branches", help="Messages of all branches.")] = False,
+    last: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the newest N messages.")] = None,
     limit: Limit = 50,
     offset: Offset = 0,
     json: AsJson = False,
@@ -146,9 +158,13 @@ def messages(
     with open_store(ctx.obj) as checkpointer:
         find_thread(checkpointer, thread)
         chosen = None if checkpoint is None else find_checkpoint(checkpointer, thread, checkpoint).checkpoint_id
-        found = checkpointer.list_messages(
-            config_of(thread, chosen), search, offset, limit + 1, branches="all" if all_branches else "head"
-        )
+        branches: Branches = "all" if all_branches else "head"
+        config = config_of(thread, chosen)
+        if last is None:
+            found = checkpointer.list_messages(config, search, offset, limit + 1, branches=branches)
+        else:
+            found = checkpointer.list_messages(config, search, offset, branches=branches, last=last)
+            limit = last
     if json:
         typer.echo(as_json([each.to_dict() for each in found[:limit]]))
         return
@@ -178,7 +194,7 @@ def search(
     if not found:
         console().print("no messages", style="dim")
         return
-    console().print(hit_table(found[:limit]))
+    display(hit_table(found[:limit]))
     if len(found) > limit:
         console().print(f"the newest {limit}; --limit shows more", style="dim")
 
@@ -199,6 +215,17 @@ def diff(
         typer.echo(as_json(found.to_dict()))
         return
     console().print(found, soft_wrap=True)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    """The key and the value of `KEY=VALUE`. A value that is JSON is taken as such: `seats=2`, `paid=true`."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise typer.BadParameter(f"{text!r}: metadata is given as KEY=VALUE, such as plan=gold")
+    try:
+        return key, json_module.loads(value)
+    except ValueError:
+        return key, value
 
 
 def _say_if_more(found: list[clew.ThreadInfo] | list[clew.Message], limit: int, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""Commands that work on a whole store: fork, stats, verify, compact, cleanup, key, reseal, import."""
+"""Commands that work on a whole store: stats, verify, compact, cleanup, key, reseal, import."""
 
 from __future__ import annotations
 
@@ -6,73 +6,24 @@ import enum
 import re
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import clew
-from clew.cli.lookup import config_of, find_checkpoint, find_thread, open_store
-from clew.cli.options import AsJson, MaybeThread, Thread
-from clew.cli.output import as_json, console, counted, facts, listing, one_line, progress_bar, size
+from clew.cli.lookup import config_of, find_thread, open_store
+from clew.cli.options import AsJson, MaybeThread
+from clew.cli.output import as_json, console, counted, facts, listing, one_line, progress_bar, show, size
+from clew.cli.rows import Column, Rows
 from clew.clock import SYSTEM_CLOCK
 from clew.model.queries import Totals
 from clew.model.reports import Damage
 
 _SHOWN: Final = 10
+_WORDS: Final = partial(Column, kind="short", overflow="fold")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SIZES: Final = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
-
-
-def fork(
-    ctx: typer.Context,
-    thread: Thread,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="Where to fork: an id, a prefix of one, or a number from `clew history`; default: the head.",
-        ),
-    ] = None,
-    into: Annotated[
-        str | None, typer.Option("--into", metavar="NEW", help="The new thread's id; default: a generated one.")
-    ] = None,
-) -> None:
-    """Fork a thread: start a new one with its state and messages. The thread does not change."""
-    with open_store(ctx.obj) as checkpointer:
-        owner = find_thread(checkpointer, thread).user_id
-        chosen = find_checkpoint(checkpointer, thread, checkpoint)
-        # As the owner, so that the fork has the same owner: a thread that ANY_USER creates has none.
-        source = {**config_of(thread, chosen.checkpoint_id), "user_id": owner}
-        made = checkpointer.fork(source, into)["thread_id"]
-    console().print(f"{one_line(made)} forked from {one_line(thread)} at #{chosen.sequence}", markup=False)
-
-
-def rewind(
-    ctx: typer.Context,
-    thread: Thread,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="ID",
-            help="The checkpoint to go back to: an id, a prefix of one, or a number from `clew history`.",
-        ),
-    ] = None,
-    turns: Annotated[
-        int | None, typer.Option("--turns", min=1, metavar="N", help="Go back by so many user messages; default: 1.")
-    ] = None,
-) -> None:
-    """Go back: make an earlier state and its conversation the thread's head. Nothing is removed."""
-    with open_store(ctx.obj) as checkpointer:
-        owner = find_thread(checkpointer, thread).user_id
-        chosen = None if to is None else find_checkpoint(checkpointer, thread, to).checkpoint_id
-        made = checkpointer.rewind({**config_of(thread), "user_id": owner}, to=chosen, turns=turns)
-        told = len(checkpointer.list_messages(made.config))
-    console().print(
-        f"{one_line(thread)} is at #{made.metadata.sequence}, with {counted(told, 'message')}", markup=False
-    )
 
 
 def stats(ctx: typer.Context, json: AsJson = False) -> None:
@@ -83,7 +34,7 @@ def stats(ctx: typer.Context, json: AsJson = False) -> None:
         typer.echo(as_json(asdict(found)))
         return
     out = console()
-    out.print(
+    show(
         facts(
             [
                 ("threads", f"{found.total_sessions:,}"),
@@ -102,17 +53,20 @@ def stats(ctx: typer.Context, json: AsJson = False) -> None:
     ):
         if totals:
             out.print()
-            out.print(_totals_table(title, totals[:_SHOWN]))
+            show(_totals_table(title, totals[:_SHOWN]))
             if len(totals) > _SHOWN:
                 out.print(f"and {len(totals) - _SHOWN:,} more; --json shows all", style="dim")
 
 
-def verify(ctx: typer.Context, thread: MaybeThread = None) -> None:
+def verify(ctx: typer.Context, thread: MaybeThread = None, json: AsJson = False) -> None:
     """Read every checkpoint and message, and list damaged records. Exits with 1 if there are any."""
     with open_store(ctx.obj) as checkpointer, progress_bar("verifying") as progress:
         if thread is not None:
             find_thread(checkpointer, thread)
         report = checkpointer.verify(config_of(thread) if thread is not None else None, progress=progress)
+    if json:
+        typer.echo(as_json({**report.to_dict(), "ok": report.ok}))
+        raise typer.Exit(0 if report.ok else 1)
     read = (
         f"{counted(report.checkpoints, 'checkpoint')}, {counted(report.attachments, 'attachment')} and "
         f"{counted(report.messages, 'message')} of {counted(report.threads, 'thread')} read"
@@ -121,13 +75,10 @@ def verify(ctx: typer.Context, thread: MaybeThread = None) -> None:
     if report.ok:
         out.print(f"[bold green]sound[/]: {read}")
         return
-    table = listing()
-    table.add_column("thread", style="bold", overflow="fold")
-    table.add_column("damaged", overflow="fold")
-    table.add_column("what is wrong", overflow="fold")
+    rows = Rows([Column("thread", "whole", style="bold"), *(_WORDS(name) for name in ("damaged", "what is wrong"))])
     for damage in report.damage:
-        table.add_row(*[Text(one_line(cell)) for cell in (damage.thread_id, _record(damage), damage.problem)])
-    out.print(table)
+        rows.add(*map(one_line, (damage.thread_id, _record(damage), damage.problem)))
+    show(rows)
     out.print(f"[bold red]{counted(len(report.damage), 'damaged record')}[/]: {read}; the others are not affected")
     raise typer.Exit(1)
 
@@ -143,7 +94,7 @@ def _record(damage: Damage) -> str:
     return f"{attached}checkpoint {damage.checkpoint_id}{space}"
 
 
-def compact(ctx: typer.Context, thread: MaybeThread = None) -> None:
+def compact(ctx: typer.Context, thread: MaybeThread = None, json: AsJson = False) -> None:
     """Rewrite the store in fewer bytes and free the space. Every checkpoint stays loadable."""
     with open_store(ctx.obj) as checkpointer, progress_bar("compacting") as progress:
         if thread is not None:
@@ -151,6 +102,9 @@ def compact(ctx: typer.Context, thread: MaybeThread = None) -> None:
         before = checkpointer.stats().stored_bytes
         report = checkpointer.compact(config_of(thread) if thread is not None else None, progress=progress)
         after = checkpointer.stats().stored_bytes
+    if json:
+        typer.echo(as_json({**report.to_dict(), "stored_before": before, "stored_after": after}))
+        return
     out = console()
     table = listing()
     table.add_column(counted(report.threads, "thread"))
@@ -162,20 +116,13 @@ def compact(ctx: typer.Context, thread: MaybeThread = None) -> None:
     out.print(table)
 
 
-def _totals_table(title: str, totals: list[tuple[str, Totals]]) -> Table:
-    table = listing()
-    table.add_column(title, style="bold", overflow="fold")
-    for name in ("checkpoints", "messages", "tool calls", "content"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _totals_table(title: str, totals: list[tuple[str, Totals]]) -> Rows:
+    numbers = ("checkpoints", "messages", "tool calls", "content")
+    rows = Rows([Column(title, "whole", style="bold"), *(Column(name, justify="right") for name in numbers)])
     for name, each in totals:
-        table.add_row(
-            Text(one_line(name)),
-            f"{each.checkpoints:,}",
-            f"{each.messages:,}",
-            f"{each.tool_calls:,}",
-            size(each.bytes),
-        )
-    return table
+        counts = each.checkpoints, each.messages, each.tool_calls
+        rows.add(one_line(name), *(f"{count:,}" for count in counts), size(each.bytes))
+    return rows
 
 
 def cleanup(
@@ -251,21 +198,25 @@ def _measured(text: str, units: dict[str, int], advice: str) -> float:
 
 def key(
     name: Annotated[str | None, typer.Option("--id", metavar="ID", help="The key's id; default: today's date.")] = None,
+    json: AsJson = False,
 ) -> None:
     """Generate an encryption key and print it for CLEW_ENCRYPTION_KEYS. Clew does not store it."""
     made = f"{SYSTEM_CLOCK.now():%Y-%m-%d}" if name is None else name
     text = f"{made}:{clew.Encryption.new_key()}"
     clew.Encryption.from_text(text)
-    typer.echo(text)
+    typer.echo(as_json({"id": made, "key": text}) if json else text)
 
 
-def reseal(ctx: typer.Context, thread: MaybeThread = None) -> None:
+def reseal(ctx: typer.Context, thread: MaybeThread = None, json: AsJson = False) -> None:
     """Encrypt everything with the current key, the first in CLEW_ENCRYPTION_KEYS.
     Exits with 1 if records are left."""
     with open_store(ctx.obj) as checkpointer, progress_bar("sealing") as progress:
         if thread is not None:
             find_thread(checkpointer, thread)
         report = checkpointer.reseal(config_of(thread) if thread is not None else None, progress=progress)
+    if json:
+        typer.echo(as_json(asdict(report)))
+        raise typer.Exit(1 if report.left else 0)
     out = console()
     out.print(f"{report.resealed:,} of {counted(report.threads, 'thread')} encrypted with the current key")
     if report.left:
@@ -295,6 +246,7 @@ def import_(
         list[str] | None,
         typer.Option(metavar="MODULE:CLASS", help="A class that may be loaded from the data; repeatable."),
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Import the threads of a framework's own store. If interrupted, run it again to continue."""
     # Imported late: the other commands need no framework.
@@ -307,6 +259,9 @@ def import_(
         saver = ClewSaver(checkpointer, allow=allowed)
         with progress_bar("importing") as progress:
             report = import_threads(found, saver, clock=clock, progress=progress)
+    if json:
+        typer.echo(as_json(asdict(report)))
+        return
     known = f"; {counted(report.known, 'checkpoint')} already imported" if report.known else ""
     console().print(
         f"{counted(report.checkpoints, 'checkpoint')} of {counted(report.threads, 'thread')} imported{known}"

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import rich.box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -30,6 +30,16 @@ def console() -> Console:
 def error_console() -> Console:
     """Return the console for errors and progress."""
     return _console(stderr=True)
+
+
+def show(content: RenderableType) -> None:
+    """Print a result. Lines that are longer than the terminal are left to it, so that ids can be copied."""
+    console().print(content, soft_wrap=True)
+
+
+def said(line: str, style: str | None = None) -> None:
+    """Print a line of text as it is."""
+    console().print(line, style=style, soft_wrap=True, markup=False)
 
 
 def _console(*, stderr: bool) -> Console:
@@ -87,15 +97,15 @@ def listing(**options: Any) -> Table:
     return Table(box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), **options)
 
 
-def facts(pairs: Iterable[tuple[str, Any]]) -> Table:
-    """Return a two-column table of names and values. `None` and empty values are left out."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in pairs:
-        if value is not None and value != "":
-            table.add_row(name, value if isinstance(value, Text) else clean(str(value)))
-    return table
+def facts(pairs: Iterable[tuple[str, Any]]) -> Text:
+    """Return lines of names and values, to print with `show`. `None` and empty values are left out."""
+    told = [(name, value) for name, value in pairs if value is not None and value != ""]
+    width = max([len(name) for name, _ in told], default=0) + 2
+    lines = [
+        Text.assemble((f"{name:<{width}}", "dim"), value if isinstance(value, Text) else clean(str(value)))
+        for name, value in told
+    ]
+    return Text("\n").join(lines)
 
 
 def as_json(value: Any, *, lines: bool = True) -> str:

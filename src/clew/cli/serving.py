@@ -7,7 +7,7 @@ import logging
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,7 +15,7 @@ import clew
 from clew.cli.demo.conversation import demo_conversation
 from clew.cli.lookup import open_store
 from clew.cli.options import AsJson
-from clew.cli.output import as_json, console, error_console, one_line
+from clew.cli.output import as_json, console, error_console, one_line, said
 from clew.factory import DEFAULT_URL
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def serve(
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request as a line of JSON.")] = False,
     ssl_certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
     ssl_keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it listens.")] = False,
 ) -> None:
     """Serve a store over HTTP. Without tokens, it answers to this machine only."""
     from clew.server import Jwt, TokenFile, app  # Late: other commands don't need the extra.
@@ -97,6 +98,8 @@ def serve(
 
     def listening(url: str) -> None:
         error_console().print(f"clew: listening on {url}", markup=False)
+        if json:
+            typer.echo(as_json({"url": url, "tokens": bool(authenticators)}, lines=False))
 
     run(served, checkpointer, listening, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
 
@@ -106,6 +109,7 @@ def studio(
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0 takes a free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Show a demo conversation instead of a store.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it listens.")] = False,
 ) -> None:
     """Open the studio: a page in your browser that shows conversations, their history and their states."""
     from clew.server import Caller, app  # Late: other commands don't need the extra.
@@ -119,7 +123,10 @@ def studio(
 
     def listening(url: str) -> None:
         address = f"{url}/#token={secret}"
-        console().print(f"The studio is at {address}", markup=False, soft_wrap=True)
+        if json:
+            typer.echo(as_json({"url": address}, lines=False))
+        else:
+            said(f"The studio is at {address}")
         if not no_browser:
             webbrowser.open(address)
 
@@ -227,12 +234,14 @@ def create(
     tokens: Tokens = Path(DEFAULT_TOKENS),
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only for this user; without it, for all.")] = None,
     write: Annotated[bool, typer.Option("--write", help="It may also write.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Make a token and print it. It can't be shown again."""
     from clew.server import TokenFile
 
-    made = TokenFile(tokens).create(name, user=user, scope="write" if write else "read")
-    typer.echo(made)
+    scope: Literal["read", "write"] = "write" if write else "read"
+    made = TokenFile(tokens).create(name, user=user, scope=scope)
+    typer.echo(as_json({"name": name, "user": user, "scope": scope, "token": made}) if json else made)
 
 
 @token.command("list")
@@ -254,9 +263,12 @@ def list_(tokens: Tokens = Path(DEFAULT_TOKENS), json: AsJson = False) -> None:
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The token's name.")],
     tokens: Tokens = Path(DEFAULT_TOKENS),
+    json: AsJson = False,
 ) -> None:
     """Revoke a token. A running server notices at once."""
     from clew.server import TokenFile
 
     if not TokenFile(tokens).revoke(name):
         raise clew.ConfigError(f"there is no token called {name!r} in {tokens}; `clew token list` lists them")
+    if json:
+        typer.echo(as_json({"revoked": name}))

@@ -12,64 +12,55 @@ from rich.text import Text
 
 import clew
 from clew.cli.output import ago, clean, listing, moment, one_line, size
+from clew.cli.rows import Column, Rows
 
 _ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "yellow", "system": "magenta"}
 
 
-def thread_table(threads: Sequence[clew.ThreadInfo], *, now: datetime) -> Table:
-    """Return a table of threads, without columns that would be empty."""
+def thread_table(threads: Sequence[clew.ThreadInfo], *, now: datetime) -> Rows:
+    """Return the threads, without columns that would be empty."""
     named, owned = any(each.thread_name for each in threads), any(each.user_id for each in threads)
-    table = listing()
-    table.add_column("thread", style="bold", overflow="fold")
-    if named:
-        table.add_column("name", overflow="ellipsis", no_wrap=True)
-    if owned:
-        table.add_column("owner", overflow="ellipsis", no_wrap=True)
-    table.add_column("checkpoints", justify="right", no_wrap=True)
-    table.add_column("messages", justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("last active", justify="right", no_wrap=True, style="dim")
+    columns = [Column("thread", "whole", style="bold")]
+    columns += [Column("name", "short")] * named + [Column("owner", "short")] * owned
+    columns += [Column("checkpoints", justify="right"), Column("messages", justify="right")]
+    columns += [Column("size", justify="right"), Column("last active", justify="right", style="dim")]
+    rows = Rows(columns)
     for each in threads:
         described = [one_line(each.thread_name or "")] * named + [
             one_line("" if each.user_id is None else str(each.user_id))
         ] * owned
-        table.add_row(
-            *map(Text, [one_line(each.thread_id), *described]),
+        rows.add(
+            one_line(each.thread_id),
+            *described,
             f"{each.checkpoint_count:,}",
             f"{each.message_count:,}",
             size(each.size),
             ago(each.updated_at, now),
         )
-    return table
+    return rows
 
 
-def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Table:
-    """Return a table of checkpoints, each with its number and its parent's number."""
+def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Rows:
+    """Return the checkpoints, each with its number and its parent's number."""
     numbers = {each.checkpoint_id: each.sequence for each in checkpoints}
     steps = any(each.step is not None for each in checkpoints)
     nodes = any(each.node_name for each in checkpoints)
-    table = listing()
-    table.add_column("#", justify="right", style="bold", no_wrap=True)
-    table.add_column("checkpoint", no_wrap=True)
-    if steps:
-        table.add_column("step", justify="right", no_wrap=True)
-    if nodes:
-        table.add_column("node", overflow="ellipsis", no_wrap=True)
-    table.add_column("parent", justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("saved", no_wrap=True, style="dim")
+    columns = [Column("#", "whole", "right", style="bold"), Column("checkpoint", "whole")]
+    columns += [Column("step", justify="right")] * steps + [Column("node", "short")] * nodes
+    columns += [Column("parent", justify="right"), Column("size", justify="right"), Column("saved", style="dim")]
+    rows = Rows(columns)
     for each in checkpoints:
         described: list[Any] = [str(each.step) if each.step is not None else ""] * steps
         described += [Text(one_line(each.node_name or ""))] * nodes
-        table.add_row(
+        rows.add(
             str(each.sequence),
-            Text(clean(each.checkpoint_id)),
+            clean(each.checkpoint_id),
             *described,
             parent_of(each, numbers),
             size(each.size),
             moment(each.timestamp),
         )
-    return table
+    return rows
 
 
 def parent_of(checkpoint: clew.CheckpointInfo, numbers: dict[str, int]) -> Text:
@@ -95,19 +86,16 @@ def message_table(messages: Sequence[clew.Message], *, search: str | None = None
     return table
 
 
-def hit_table(hits: Sequence[clew.SearchHit]) -> Table:
-    """Return a table of search hits, with the matches highlighted."""
-    table = listing()
-    table.add_column("thread", style="bold", overflow="fold")
-    table.add_column("said", no_wrap=True, style="dim")
-    table.add_column("by", no_wrap=True)
-    table.add_column("text", overflow="fold")
+def hit_table(hits: Sequence[clew.SearchHit]) -> Rows:
+    """Return search hits, with the matches highlighted."""
+    columns = [Column("thread", "whole", style="bold"), Column("said", style="dim"), Column("by")]
+    rows = Rows([*columns, Column("text", "short", overflow="fold")])
     for each in hits:
         parts = each.snippet[: each.start], each.snippet[each.start : each.end], each.snippet[each.end :]
         before, match, after = (clean(re.sub(r"\s+", " ", part)) for part in parts)
         text = Text.assemble(before, (match, "black on yellow"), after)
-        table.add_row(Text(one_line(each.thread_id)), moment(each.message.created_at), role_of(each.message), text)
-    return table
+        rows.add(one_line(each.thread_id), moment(each.message.created_at), role_of(each.message), text)
+    return rows
 
 
 def role_of(message: clew.Message) -> Text:

@@ -33,6 +33,8 @@ class Show:
         self._url = _url_of(folder / "trip.db")
         self._config: dict[str, Any] = {"thread_id": story.THREAD, "user_id": story.USER}
         self._failed = 0
+        self.checks: list[tuple[str, bool]] = []
+        """What was checked, and whether it held."""
 
     def run(self, *, keep: bool) -> bool:
         """Run all acts and return whether every check passed."""
@@ -203,6 +205,7 @@ class Show:
 
     def _check(self, passed: bool, claim: str) -> None:
         self._failed += not passed
+        self.checks.append((claim, passed))
         self._say(check_line(passed, claim))
 
     def _say(self, content: RenderableType = "") -> None:
