@@ -7,16 +7,23 @@ own, only an anchor, so that links find it.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import griffe
 
+PAGE = re.compile(r"`?docs/([a-z-]+)\.md`?")
+
 
 class Twins(griffe.Extension):
-    """Documents sync methods with the docstrings of their async versions."""
+    """Documents sync methods with the docstrings of their async versions, and links to pages that docstrings name."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         pair_all(pkg)
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = PAGE.sub(r"[\1](../\1.md)", obj.docstring.value)
 
 
 def pair_all(scope: griffe.Module | griffe.Class) -> None:

@@ -143,6 +143,22 @@ def test_every_name_of_a_public_module_is_in_the_reference(module):
     assert {f"{module}.{name}" for name in exported} - ENTRIES == set()
 
 
+def test_every_public_member_of_an_exported_class_has_a_docstring():
+    """Members without one are not in the reference."""
+    without = []
+    for name in clew.__all__:
+        exported = getattr(clew, name)
+        if not isinstance(exported, type):
+            continue
+        assert exported.__doc__, name
+        for member, value in vars(exported).items():
+            if member.startswith("_") or not (inspect.isfunction(value) or isinstance(value, property | classmethod)):
+                continue
+            if not inspect.getdoc(value):
+                without.append(f"{name}.{member}")
+    assert without == []
+
+
 def test_every_entry_of_the_reference_exists():
     for entry in ENTRIES:
         if entry.startswith("clew.adapters.agentflow"):

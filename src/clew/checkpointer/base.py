@@ -83,14 +83,18 @@ class Checkpointer(
     """Durable session memory over any storage.
 
     One object serves async code, sync code, several threads and several event loops. Every async
-    method `aX` has a sync twin `X` with the same parameters. Options: `state_type` (the class that
-    states are loaded as: `Checkpointer[Trip]` loads `Trip`s), `max_state_bytes`, `max_index_bytes`
-    (memory of the writer's index),
-    `max_cached_threads` and `cache_ttl` (of `aput_state_cache`), `retry_for` (seconds to retry
-    after transient errors), `require_user` (every call must name a user), `retention` and
-    `cleanup_interval` (automatic cleanup), `durability` ("sync" or "background", with `max_background`
-    and `max_background_bytes` as bounds), `telemetry` (True or a `Telemetry`: spans and
-    metrics by OpenTelemetry), `clock`.
+    method `aX` has a sync twin `X` with the same parameters. `clew.connect` makes one. The options are:
+
+    - `state_type`: the class that states are loaded as. A `Checkpointer[Trip]` loads `Trip`s.
+    - `max_state_bytes`: the largest state that can be saved.
+    - `max_index_bytes`: how much memory the writer's index may use.
+    - `max_cached_threads`, `cache_ttl`: bounds of the cache of `put_state_cache`.
+    - `retry_for`: how many seconds a call is retried after transient errors.
+    - `require_user`: every call must name a user.
+    - `retention`, `cleanup_interval`: automatic cleanup.
+    - `durability`: "sync" or "background", with the bounds `max_background` and `max_background_bytes`.
+    - `telemetry`: true, or a `Telemetry`, for spans and metrics by OpenTelemetry.
+    - `clock`: another source of time, for tests.
     """
 
     def __init__(

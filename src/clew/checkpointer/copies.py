@@ -40,10 +40,9 @@ class CopyMethods:
         """Begin a new thread at the head, or at the config's `checkpoint_id`; returns the new
         thread's config.
 
-        The fork has that one checkpoint under its id, its attachments, and the messages of its branch
-        up to it.
-        The storage shares or copies the data; nothing passes through the client. Raises
-        ConflictError if `thread_id` exists.
+        The fork has one checkpoint, with the id of the original, its attachments, and the messages of
+        its branch up to it. The storage shares or copies the data; nothing passes through the client.
+        Raises ConflictError if `thread_id` exists.
         """
         engine = self._engine
         address = engine.address(config)

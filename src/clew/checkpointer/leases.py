@@ -216,9 +216,9 @@ def _keep_in_thread(of: Callable[[], HeldLease[Any] | None], stopped: Answer[Non
 class Lease(HeldLease[LeaseRecord]):
     """The lease on a thread, held inside `async with` or `with`, and renewed until the block ends.
 
-    Saves by the block's task carry the lease's `token`. The storage refuses them with LeaseError
-    once somebody else has held the lease; `lost` tells that without a save. Entering raises
-    LeaseError if somebody else still holds the lease after `wait` seconds.
+    Saves by the block's task carry the lease's `token`. If somebody else took the lease over, the
+    storage refuses them with LeaseError, and `lost` is true. Entering raises LeaseError if somebody
+    else still holds the lease after `wait` seconds.
     """
 
     def __init__(self, engine: Engine, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:

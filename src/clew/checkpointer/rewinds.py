@@ -45,10 +45,10 @@ class RewindMethods(Generic[StateT]):
     ) -> Checkpoint[StateT]:
         """Go back: save a new head with the state of an earlier checkpoint, and return it.
 
-        `to` is the id of the checkpoint. The conversation of the new head is the one as of that
-        checkpoint. `turns` goes back to before the last so many user messages of the branch (1, if
-        neither is given): the new head has the state of the newest checkpoint before that message, and
-        the messages before it. Messages of one commit stay together. If there is no such checkpoint,
+        `to` is the id of the checkpoint. The new head has the conversation as of that checkpoint. `turns`
+        counts user messages instead: `turns=2` goes back to before the last but one user message of the
+        branch. The new head then has the messages before it, and the state of the newest checkpoint before
+        it. The default is one turn. Messages of one commit stay together. If there is no such checkpoint,
         the new state is `None`. Raises ConfigError, and changes nothing, if the branch has fewer user
         messages. Tool results don't count as user messages.
 

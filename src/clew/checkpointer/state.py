@@ -42,7 +42,7 @@ class StateMethods(Generic[StateT]):
     async def aput_state(self, config: Config | str, state: StateT) -> StateT:
         """Save `state` as the thread's new head and return it.
 
-        Raises UnsupportedTypeError before anything is written.
+        Raises UnsupportedTypeError, and saves nothing, if the state contains an object that can't be saved.
         """
         address = self._engine.address(config)
         new = self._saver.new_checkpoint(address, parent=address.checkpoint_id or HEAD)
@@ -61,7 +61,7 @@ class StateMethods(Generic[StateT]):
         return None if loaded is None else loaded.state
 
     async def aclear_state(self, config: Config | str) -> None:
-        """Remove all checkpoints of the thread. Its messages, on their branches, and its description stay."""
+        """Remove all checkpoints of the thread. Its messages and its description stay."""
         address = self._engine.address(config)
         await self._engine.remove(address, Removal(state=True))
         self._engine.cache.drop(address.thread_id)
@@ -216,8 +216,10 @@ class StateMethods(Generic[StateT]):
         where: Mapping[str, Any] | None = None,
         namespaces: Namespaces = "own",
     ) -> list[Checkpoint[StateT]]:
-        """Load the newest checkpoints with their states, newest first, in one read (with `where`,
-        one per page)."""
+        """Return the newest checkpoints with their states, newest first.
+
+        The other parameters are those of `alist_checkpoints`, which does not load the states.
+        """
         address = self._engine.address(config)
         wanted = CheckpointFilter(limit=limit, before=before, run_id=run_id, where=where, namespaces=namespaces)
         loader = self._loader

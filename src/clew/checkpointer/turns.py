@@ -99,7 +99,7 @@ class Turn(Generic[StateT]):
     def say(self, message: Message | Mapping[str, Any] | Any) -> Message:
         """Add a message to the conversation record, together with the next save of this turn.
 
-        Returns it as it will be stored. Raises ConfigError at once if it is no message.
+        Returns the message as it will be stored. Raises ConfigError at once if it is not a message.
         """
         self._check_entered("say")
         said = received(copy.deepcopy(message) if isinstance(message, Mapping) else message, "message")

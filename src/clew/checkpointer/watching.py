@@ -70,7 +70,7 @@ class WatchMethods:
 
         Events come in each thread's order, whichever process wrote: see `clew.Event`. `since` is the
         position of the last event that was seen; without it, the watch begins now. `timeout` ends it
-        after as many seconds without an event. A config with `clew.ANY_USER` watches all threads.
+        after that many seconds without an event. A config with `clew.ANY_USER` watches all threads.
         """
         return Watch(
             self._watchers, self._engine, _scope(config, self._engine.users), _checked(since), _seconds(timeout)

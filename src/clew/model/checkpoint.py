@@ -92,6 +92,7 @@ class CheckpointMetadata(DictRecord):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the record that `to_dict` wrote."""
         if "session_id" in data and "thread_id" not in data:
             data = {"thread_id" if name == "session_id" else name: value for name, value in data.items()}
         # Zero-argument super() does not work here: @dataclass(slots=True) creates a new class.
@@ -153,6 +154,7 @@ class Checkpoint(DictRecord, Generic[StateT]):
 
     @property
     def checkpoint_id(self) -> str:
+        """The id of the checkpoint."""
         return self.metadata.checkpoint_id
 
     @property

@@ -41,6 +41,7 @@ class Stats(DictRecord):
 
     @property
     def total_tokens(self) -> int:
+        """Input and output tokens together, as the messages' `usage` counts them."""
         return self.total_input_tokens + self.total_output_tokens
 
     _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"by_thread": Totals, "by_day": Totals, "index": IndexStats}
@@ -149,4 +150,5 @@ class VerifyReport(DictRecord):
 
     @property
     def ok(self) -> bool:
+        """Whether no record is damaged."""
         return not self.damage
