@@ -20,7 +20,7 @@ PROJECT = {
     "examples/chat/README.md": "project/chat-example.md",
 }
 """Pages outside of docs/, and their places on the site."""
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 WORD = re.compile(r"\A(```\w+) no-run$", re.MULTILINE)
 """The mark of examples that the tests don't run."""
 FENCE = re.compile(r"^(```.*?^```|<!--.*?-->)", re.MULTILINE | re.DOTALL)
