@@ -227,7 +227,7 @@ endif
 	@touch $@ .venv/.demo
 
 .venv/.studio: .venv/.dev
-	@$(PIP) install 'playwright>=1.55'
+	@$(PIP) install 'playwright>=1.55' 'axe-playwright-python>=0.1.8' 'pillow>=11'
 	@touch $@
 
 # --- Separate environments.

@@ -42,7 +42,16 @@ SLOW = (
     "checkpointer/test_urls.py",
 )
 """Files of QUICK's folders that start processes or take long."""
-FULL = ("studio/test_studio.py", "drill/test_drill.py", "storage/test_postgres_pgbouncer.py")
+FULL = (
+    "studio/test_accessibility.py",
+    "studio/test_acting.py",
+    "studio/test_live.py",
+    "studio/test_scale.py",
+    "studio/test_screenshots.py",
+    "studio/test_studio.py",
+    "drill/test_drill.py",
+    "storage/test_postgres_pgbouncer.py",
+)
 """Files for the ring all only."""
 
 SHORT = 8

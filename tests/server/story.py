@@ -191,6 +191,8 @@ async def _operations(told: Told) -> None:
     ask, ana = told.ask, {"user_id": "ana"}
     await ask("GET", "/api/stats", query=ana)
     await ask("GET", "/api/status")
+    await ask("GET", "/api/overview", query=ana)
+    await ask("GET", "/api/me")
     await ask("POST", "/api/cleanup", body={"policy": {"max_history": 10, "max_age": 2_592_000}, "dry_run": True})
     await ask("POST", "/api/verify", query={"thread_id": "trip"})
     await ask("POST", "/api/compact", query={"thread_id": "trip"})

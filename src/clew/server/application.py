@@ -20,13 +20,13 @@ from clew.server.gate import LOCAL_HOSTS, Gate, Limits
 from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
 from clew.server.reference import openapi_config
-from clew.server.routes import events, messages, operations, search, states, threads, turns
+from clew.server.routes import events, messages, operations, search, states, studio, threads, turns
 from clew.server.telemetry import MEDIA_TYPE, Telemetry
 from clew.server.turns import Turns
 
 OPEN: Final = Caller(name="local", user=clew.ANY_USER, scope="write")
 """The caller of a server without tokens, which answers to this machine only."""
-_GROUPS: Final = (threads, states, messages, search, events, turns, operations)
+_GROUPS: Final = (threads, states, messages, search, events, turns, operations, studio)
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="clew"'}
 
 

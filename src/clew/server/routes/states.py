@@ -29,8 +29,12 @@ from clew.server.calls import (
     with_ids,
 )
 from clew.server.interchange import from_json
+from clew.server.problems import Problem
 
 Before = Annotated[str | None, QueryParameter(name="before", description="The last checkpoint id of the page before.")]
+Parent = Annotated[
+    str | None, QueryParameter(name="checkpoint_id", description="The checkpoint to branch from; without it, the head.")
+]
 IfNoneMatch = Annotated[
     str | None, HeaderParameter(name="If-None-Match", description="The ETag of the version that the caller has.")
 ]
@@ -61,14 +65,23 @@ async def post_checkpoint(
     thread_id: Name,
     data: JSONBody[NewCheckpoint],
     user_id: UserId = None,
+    checkpoint_id: Parent = None,
     namespace: Namespace = None,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response[Any]:
-    """Save a state, and messages with it, as the new head. With If-Match, a head that has moved is refused."""
+    """Save a state, and messages with it, as the new head. With If-Match, a head that has moved is refused.
+    With `checkpoint_id`, it becomes a branch from that checkpoint, wherever the head is.
+    """
     call = call_of(request)
     base = matched_id(if_match)
-    config = call.config(thread_id, user_id, checkpoint_id=base, namespace=namespace, write=True)
+    if base is not None and checkpoint_id is not None:
+        raise Problem(
+            400, "InvalidRequest", "give either If-Match (the head must be this one) or checkpoint_id (branch)"
+        )
+    config = call.config(thread_id, user_id, checkpoint_id=base or checkpoint_id, namespace=namespace, write=True)
+    if checkpoint_id is not None:
+        found(await call.memory.aexists(config) or None, "the checkpoint")
     if data.run_id is not None:
         config["run_id"] = data.run_id
     new_id = derived_id(call, idempotency_key, "state", config["thread_id"], namespace or "")

@@ -1,44 +1,94 @@
-// Changes to a thread. They need a token that may write; the server refuses others.
+// Changes to a thread. They are offered to tokens that may write; the server refuses others anyway.
 import { html, useState } from "./vendor/htm-preact.js";
-import { api, threadPath } from "./api.js";
-import { linkTo } from "./threads.js";
+import { api, linkTo, threadPath } from "./api.js";
+import { Confirm, say } from "./dialog.js";
+import { count } from "./format.js";
+import { Retention } from "./retention.js";
 
-export function Actions({ thread, at, onError }) {
-  const [asking, setAsking] = useState(false);
-  const path = (rest = "") => threadPath(thread.thread_id, rest);
-  const tried = (work) => () => work().catch(onError);
+const STATES = 50;
+const MESSAGES = 200;
 
-  const fork = tried(async () => {
-    const made = await api("POST", path("/fork"), { body: { checkpoint_id: at } });
+export function Actions({ thread, at, me }) {
+  const [open, setOpen] = useState(null);
+  const [saved, setSaved] = useState(null);
+  const id = thread.thread_id;
+  const path = (rest = "") => threadPath(id, rest);
+  const close = () => setOpen(null);
+  const writes = me?.scope === "write";
+
+  async function fork(form) {
+    const made = await api("POST", path("/fork"), { body: { checkpoint_id: at, thread_id: form.get("id").trim() || null } });
     location.hash = linkTo(made.thread_id);
-  });
-  const rewind = tried(async () => {
+    close();
+    say("This is the fork");
+  }
+  async function rewind() {
     await api("POST", path("/rewind"), { body: { to: at } });
-    location.hash = linkTo(thread.thread_id);
-  });
-  const save = tried(async () => {
-    const states = await api("GET", path("/history"), { query: { limit: 200 } });
-    const content = JSON.stringify({ thread, checkpoints: states.checkpoints }, null, 2);
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([content], { type: "application/json" }));
-    link.download = `${thread.thread_id.replace(/[^\w.-]+/g, "_")}.json`;
-    link.click();
-    URL.revokeObjectURL(link.href);
-  });
-  const describe = tried(async () => {
-    const name = prompt("The thread's name", thread.thread_name ?? "");
-    if (name !== null) await api("PATCH", path(), { body: { thread_name: name || null } });
-  });
-  const remove = tried(async () => {
+    close();
+    location.hash = linkTo(id);
+    say("The thread went back");
+  }
+  async function describe(form) {
+    const tags = form.get("tags").split(",").map((tag) => tag.trim()).filter(Boolean);
+    await api("PATCH", path(), { body: { thread_name: form.get("name").trim() || null, tags } });
+    close();
+    say("Saved");
+  }
+  async function remove() {
     await api("DELETE", path());
     location.hash = "#/";
-  });
-  if (asking) return html`<p class="actions" role="alertdialog" aria-label="Delete?">Delete this thread with its ${thread.message_count} messages and ${thread.checkpoint_count} checkpoints? <button class="danger" onClick=${remove}>Delete it</button> <button onClick=${() => setAsking(false)}>Keep it</button></p>`;
-  return html`<p class="actions">
-    ${at && html`<button onClick=${fork}>Fork from here</button>`}
-    ${at && at !== thread.head?.checkpoint_id && html`<button onClick=${rewind}>Go back to here</button>`}
-    <button onClick=${describe}>Rename</button>
-    <button onClick=${save}>Export</button>
-    <button onClick=${() => setAsking(true)}>Delete…</button>
-  </p>`;
+    say("Deleted");
+  }
+  async function save() {
+    try {
+      await download(thread, setSaved);
+    } catch (error) {
+      say(`The export failed: ${error.message}`);
+    }
+    setSaved(null);
+  }
+  return html`<div class="actions">
+    ${writes && at && html`<button data-key="f" onClick=${() => setOpen("fork")}>Fork…</button>`}
+    ${writes && at && at !== thread.head?.checkpoint_id && html`<button class="primary" onClick=${() => setOpen("rewind")}>Go back to here…</button>`}
+    ${writes && html`<button onClick=${() => setOpen("describe")}>Describe…</button>`}
+    <button onClick=${save} disabled=${saved !== null}>${saved === null ? "Export" : `Exporting, ${saved}…`}</button>
+    ${me && me.user === null && html`<button onClick=${() => setOpen("retention")}>Retention…</button>`}
+    ${writes && html`<button class="dangerous" onClick=${() => setOpen("delete")}>Delete…</button>`}
+    ${open === "fork" && html`<${Confirm} title="Fork from this checkpoint" action="Fork" danger=${false} act=${fork} onClose=${close}>
+      <p>A new thread begins with this state and the conversation up to it. This thread stays as it is.</p>
+      <label>Id of the new thread <input name="id" type="text" placeholder="a new id" autocomplete="off" /></label><//>`}
+    ${open === "rewind" && html`<${Confirm} title="Go back to this checkpoint?" action="Go back" danger=${false} act=${rewind} onClose=${close}>
+      <p>This state becomes the head again, and later messages leave the branch. The history stays, so this can be taken back.</p><//>`}
+    ${open === "describe" && html`<${Confirm} title="Describe the thread" action="Save" danger=${false} act=${describe} onClose=${close}>
+      <label>Name <input name="name" type="text" value=${thread.thread_name ?? ""} autocomplete="off" /></label>
+      <label>Tags, with commas between them <input name="tags" type="text" value=${thread.tags.join(", ")} autocomplete="off" /></label><//>`}
+    ${open === "delete" && html`<${Confirm} title="Delete this thread?" action="Delete it" act=${remove} onClose=${close}>
+      <p><b>${thread.thread_name ?? id}</b> goes with its ${count(thread.message_count, "message")} and ${count(thread.checkpoint_count, "checkpoint")}. This can't be taken back.</p><//>`}
+    ${open === "retention" && html`<${Retention} thread=${thread} me=${me} onClose=${close} />`}
+  </div>`;
+}
+
+// A JSON file with the description, all messages of all branches, and every checkpoint with its state.
+async function download(thread, progress) {
+  const parts = [`{"thread": ${JSON.stringify(thread)}`];
+  async function add(name, next) {
+    parts.push(`,\n"${name}": [`);
+    let position;
+    let many = 0;
+    do {
+      const page = await next(position);
+      for (const each of page[name]) parts.push(`${many++ ? "," : ""}\n${JSON.stringify(each)}`);
+      progress(`${many} ${name}`);
+      position = page.next;
+    } while (position !== null);
+    parts.push("]");
+  }
+  await add("messages", (after) => api("GET", threadPath(thread.thread_id, "/messages"), { query: { branches: "all", limit: MESSAGES, after } }));
+  await add("checkpoints", (before) => api("GET", threadPath(thread.thread_id, "/history"), { query: { limit: STATES, before } }));
+  parts.push("}\n");
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(parts, { type: "application/json" }));
+  link.download = `${thread.thread_id.replace(/[^\w.-]+/g, "_").slice(0, 100)}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -1,40 +1,90 @@
-// A conversation as a person reads it: roles, text, tool calls with their results.
-import { html } from "./vendor/htm-preact.js";
-import { moment } from "./format.js";
+// A conversation as a person reads it: roles, text, images, tool calls with their results.
+import { html, useLayoutEffect, useMemo, useRef } from "./vendor/htm-preact.js";
+import { day, hour, moment } from "./format.js";
+import { Markdown } from "./markdown.js";
 import { Tree } from "./tree.js";
 
-export function Conversation({ messages }) {
-  if (!messages.length) return html`<p class="empty">No messages on this branch.</p>`;
+const LONG = 20_000;
+
+// The newest messages are at the end, and the view begins there. `onEarlier` loads what came before.
+export function Conversation({ messages, onEarlier, view }) {
+  const box = useRef(null);
+  const seen = useRef({ first: null, height: 0, view: null, atEnd: true });
+  useLayoutEffect(() => {
+    const scroller = box.current?.closest(".scroll");
+    if (!scroller || !messages.length) return undefined;
+    const now = seen.current;
+    if (now.view !== view) now.atEnd = true;
+    // Earlier messages are put above what is read.
+    else if (now.first !== messages[0].message_id && !now.atEnd) scroller.scrollTop += scroller.scrollHeight - now.height;
+    Object.assign(now, { first: messages[0].message_id, view });
+    const scrolled = () => (now.atEnd = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 40);
+    // Images get their size late. Who reads the end stays there.
+    const resized = new ResizeObserver(() => {
+      if (now.atEnd) scroller.scrollTop = scroller.scrollHeight;
+      now.height = scroller.scrollHeight;
+    });
+    resized.observe(box.current);
+    scroller.addEventListener("scroll", scrolled, { passive: true });
+    return () => {
+      resized.disconnect();
+      scroller.removeEventListener("scroll", scrolled);
+    };
+  }, [messages, view]);
+  const { results, shown } = useMemo(() => pairs(messages), [messages]);
+  if (!messages.length) return html`<p class="empty">Nothing was said on this branch.</p>`;
+  let role = null;
+  let date = null;
+  const drawn = [];
+  for (const message of messages) {
+    const own = (message.tool_results ?? []).filter((result) => !shown.has(result.tool_call_id));
+    // A result that stands under its call is not repeated.
+    if (message.tool_results?.length && !own.length && !message.tool_calls.length) continue;
+    const today = day(message.created_at);
+    if (today !== date) drawn.push(html`<li class="date" key=${`date ${today} ${message.message_id}`}><span>${today}</span></li>`);
+    drawn.push(html`<${Message} key=${message.message_id} message=${message} own=${own} results=${results} again=${message.role === role && today === date} />`);
+    role = message.role;
+    date = today;
+  }
+  return html`<div ref=${box}>
+    ${onEarlier && html`<p class="earlier"><button class="quiet" onClick=${onEarlier}>Earlier messages</button></p>`}
+    <ol class="conversation">${drawn}</ol>
+  </div>`;
+}
+
+function pairs(messages) {
   const results = new Map();
   for (const message of messages) for (const result of message.tool_results ?? []) if (result.tool_call_id) results.set(result.tool_call_id, result);
   const shown = new Set(messages.flatMap((message) => message.tool_calls.map((call) => call.id)).filter((id) => results.has(id)));
-  return html`<ol class="conversation">
-    ${messages.map((message) => html`<${Message} key=${message.message_id} message=${message} results=${results} shown=${shown} />`)}
-  </ol>`;
+  return { results, shown };
 }
 
-function Message({ message, results, shown }) {
-  // A result that stands under its call is not repeated.
-  const own = (message.tool_results ?? []).filter((result) => !shown.has(result.tool_call_id));
-  if (message.tool_results?.length && !own.length && !message.tool_calls.length) return null;
-  return html`<li class=${`message ${message.role}`}>
-    <header><b>${message.role}</b><time datetime=${message.created_at} title=${moment(message.created_at)}>${new Date(message.created_at).toLocaleTimeString()}</time></header>
+function Message({ message, own, results, again }) {
+  const known = ["user", "assistant", "system", "tool", "damaged"].includes(message.role) ? message.role : "other";
+  return html`<li class=${`message ${known} ${again ? "again" : ""}`}>
+    ${!again && html`<header><b>${message.role}</b><time datetime=${message.created_at} title=${moment(message.created_at)}>${hour(message.created_at)}</time></header>`}
     ${!own.length && html`<${Content} content=${message.content} />`}
+    ${message.role === "damaged" && html`<p>This message can't be read: ${String(message.metadata?.damage ?? message.metadata?.problem ?? "its record is damaged")}.</p>`}
     ${message.tool_calls.map((call) => html`<${Call} call=${call} result=${results.get(call.id)} />`)}
-    ${own.map((result) => html`<details class="call"><summary>result of ${result.name ?? result.tool_call_id}</summary><${Result} result=${result} /></details>`)}
+    ${own.map((result) => html`<details class="call"><summary><span>result of <code>${result.name ?? result.tool_call_id}</code></span></summary><${Result} result=${result} /></details>`)}
   </li>`;
 }
 
 function Call({ call, result }) {
   const name = call.name ?? call.function?.name ?? "tool";
-  return html`<details class="call">
-    <summary><code>${name}</code> ${result ? (result.is_error ? "failed" : "returned") : "has not returned"}</summary>
-    <${Tree} value=${parsed(call.arguments ?? call.args ?? call.input ?? call.function?.arguments ?? {})} />
-    ${result && html`<${Result} result=${result} />`}
+  const outcome = result ? (result.is_error ? "failed" : "returned") : "has not returned";
+  return html`<details class=${`call ${result?.is_error ? "failed" : ""}`}>
+    <summary><code>${String(name)}</code> <span class="outcome">${outcome}</span></summary>
+    <p class="caption">Arguments</p><${Tree} value=${parsed(call.arguments ?? call.args ?? call.input ?? call.function?.arguments ?? {})} />
+    ${result && html`<p class="caption">Result</p><${Result} result=${result} />`}
   </details>`;
 }
 
-const Result = ({ result }) => (typeof result.content === "string" ? html`<pre>${result.content}</pre>` : html`<${Tree} value=${result.content ?? null} />`);
+function Result({ result }) {
+  if (typeof result.content !== "string") return Array.isArray(result.content) ? html`<${Content} content=${result.content} />` : html`<${Tree} value=${result.content ?? null} />`;
+  const value = parsed(result.content);
+  return typeof value === "object" && value !== null ? html`<${Tree} value=${value} />` : html`<pre>${result.content}</pre>`;
+}
 
 function parsed(text) {
   if (typeof text !== "string") return text;
@@ -48,40 +98,32 @@ function parsed(text) {
 function Content({ content }) {
   if (typeof content === "string") return html`<${Text} text=${content} />`;
   const blocks = Array.isArray(content) ? content : content?.value ?? [];
+  if (!Array.isArray(blocks)) return html`<${Tree} value=${content} />`;
   return blocks.map((block) => {
     if (typeof block === "string") return html`<${Text} text=${block} />`;
     if (typeof block?.text === "string") return html`<${Text} text=${block.text} />`;
     const image = imageOf(block);
-    if (image) return html`<img src=${image} alt="An image in the message" />`;
+    if (image) return html`<img src=${image} alt="Image in this message" />`;
+    const address = block?.image_url?.url ?? block?.image_url ?? block?.source?.url ?? (block?.type === "image" ? block.url : null);
+    // Not loaded: a request would tell another server who reads this.
+    if (typeof address === "string" && !address.startsWith("data:")) return html`<p class="outside">Image at <code>${address}</code>, not loaded</p>`;
     if (["tool_use", "tool_result", "function_call"].includes(block?.type)) return null;
-    return html`<details class="call"><summary>${block?.type ?? "block"}</summary><${Tree} value=${block} /></details>`;
+    return html`<details class="call"><summary><span>${String(block?.type ?? "block")}</span></summary><${Tree} value=${block} /></details>`;
   });
 }
 
-// Only images that are in the message itself: an address would tell another server who reads this.
-function imageOf(block) {
-  const source = block?.source?.data ? `data:${block.source.media_type};base64,${block.source.data}` : block?.image_url?.url ?? block?.image_url;
-  return typeof source === "string" && /^data:image\/(png|jpeg|gif|webp);base64,/.test(source) ? source : null;
-}
-
-// A small and safe part of Markdown: code, headings, lists, emphasis. It makes elements, never HTML from text.
 function Text({ text }) {
-  return text.split(/^```[^\n]*\n([\s\S]*?)^```\s*$/m).map((part, at) => {
-    if (at % 2) return html`<pre><code>${part}</code></pre>`;
-    return part.split(/\n{2,}/).filter((block) => block.trim()).map((block) => {
-      const heading = block.match(/^(#{1,4}) (.*)$/);
-      if (heading) return html`<h4>${spans(heading[2])}</h4>`;
-      const lines = block.split("\n");
-      if (lines.every((line) => /^\s*([-*]|\d+\.) /.test(line))) return html`<ul>${lines.map((line) => html`<li>${spans(line.replace(/^\s*([-*]|\d+\.) /, ""))}</li>`)}</ul>`;
-      return html`<p>${spans(block)}</p>`;
-    });
-  });
+  if (!text) return null;
+  if (text.length <= LONG) return html`<${Markdown} text=${text} />`;
+  return html`<${Markdown} text=${text.slice(0, LONG)} /><details class="call"><summary><span>the rest of ${text.length.toLocaleString("en")} characters</span></summary><pre>${text.slice(LONG)}</pre></details>`;
 }
 
-function spans(text) {
-  return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).map((part) => {
-    if (part.startsWith("`") && part.length > 2) return html`<code>${part.slice(1, -1)}</code>`;
-    if (part.startsWith("**") && part.length > 4) return html`<strong>${part.slice(2, -2)}</strong>`;
-    return part;
-  });
+// An image that is in the message itself, in the form of any provider.
+function imageOf(block) {
+  if (block === null || typeof block !== "object") return null;
+  const inline = block.inline_data ?? block.inlineData ?? block.source ?? block;
+  const type = inline.media_type ?? inline.mime_type ?? inline.mimeType;
+  const bytes = inline.data?.$type === "bytes" ? inline.data.value : inline.data ?? inline.base64;
+  const source = typeof bytes === "string" && type ? `data:${type};base64,${bytes}` : block.image_url?.url ?? block.image_url;
+  return typeof source === "string" && /^data:image\/(png|jpeg|gif|webp|avif);base64,[\w+/=-]+$/.test(source) ? source : null;
 }

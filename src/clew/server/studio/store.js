@@ -1,58 +1,78 @@
-// The whole store: its size, its largest threads, its growth by day, its health.
+// The whole store: its size, its growth, its largest threads, its health, and what could go.
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
-import { api } from "./api.js";
-import { count, size } from "./format.js";
-import { linkTo } from "./threads.js";
+import { api, linkTo } from "./api.js";
+import { Growth } from "./growth.js";
+import { ago, count, moment, number, size } from "./format.js";
+import { Retention } from "./retention.js";
 
-const DAYS = 60;
-
-export function Store({ onError }) {
-  const [stats, setStats] = useState(null);
+export function Store({ me, onError, onStatus }) {
+  const [totals, setTotals] = useState(null);
   const [status, setStatus] = useState(null);
+  const [cleaning, setCleaning] = useState(false);
+  const operator = me?.user === null;
+  function load() {
+    api("GET", "overview").then(setTotals, onError);
+    if (operator) api("GET", "status").then(setStatus, onError);
+  }
+  useEffect(() => {
+    onStatus(null);
+    if (me) load();
+  }, [me]);
+  if (!totals) return html`<main class="page"><p class="empty" role="status">Counting…</p></main>`;
+  const tokens = totals.total_input_tokens + totals.total_output_tokens;
+  return html`<main class="page store">
+    <header><h1>The store</h1><span class="actions"><button onClick=${load}>Refresh</button>${operator && html`<button onClick=${() => setCleaning(true)}>Retention…</button>`}</span></header>
+    <dl class="figures">
+      <${Figure} name="Threads" value=${number(totals.total_sessions)} />
+      <${Figure} name="Checkpoints" value=${number(totals.total_checkpoints)} />
+      <${Figure} name="Messages" value=${number(totals.total_messages)} />
+      ${tokens > 0 && html`<${Figure} name="Tokens" value=${number(tokens)} />`}
+      <${Figure} name="Content" value=${size(totals.total_bytes)} />
+      ${totals.stored_bytes > 0 && html`<${Figure} name="On disk" value=${size(totals.stored_bytes)} />`}
+    </dl>
+    <${Growth} days=${totals.by_day} />
+    <div class="halves">
+      <section class="card" aria-labelledby="largest"><h2 id="largest">Largest threads</h2>${totals.largest.length ? html`<ol class="largest">${totals.largest.map((each) => html`<li key=${each.thread_id}>
+        <a href=${linkTo(each.thread_id)}>${each.thread_name ?? each.thread_id}</a><span class="soft">${each.thread_name ? each.thread_id : each.user_id ?? "no owner"}</span><span class="num">${size(each.bytes)}</span>
+        <span class="share" aria-hidden="true"><span style=${{ width: `${Math.max(1, (100 * each.bytes) / Math.max(1, totals.largest[0].bytes))}%` }}></span></span></li>`)}</ol>` : html`<p class="empty">No threads yet.</p>`}</section>
+      ${operator && html`<div class="stack"><${Health} status=${status} /><${Verify} onError=${onError} /></div>`}
+    </div>
+    ${cleaning && html`<${Retention} me=${me} onClose=${() => {
+      setCleaning(false);
+      load();
+    }} />`}
+  </main>`;
+}
+
+const Figure = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+const Line = ({ name, good, children }) => html`<div><dt>${name}</dt><dd>${good != null && html`<span class=${`dot ${good ? "good" : "bad"}`} aria-hidden="true"></span>`}${children}</dd></div>`;
+
+function Health({ status }) {
+  if (!status) return null;
+  const { cache, background, cleanup } = status;
+  const reads = cache ? cache.hits + cache.misses : 0;
+  return html`<section class="card" aria-labelledby="health"><h2 id="health">Health</h2><dl class="lines">
+    <${Line} name="Store" good=${status.primary_healthy}>${status.primary_healthy ? "answers" : "does not answer"}<//>
+    ${status.secondary_healthy != null && html`<${Line} name="Second store" good=${status.secondary_healthy}>${status.secondary_healthy ? "answers" : "does not answer"}${status.failed_over ? "; it serves now" : ""}<//>`}
+    ${status.replication_mode && html`<${Line} name="Replication" good=${status.enable_replication}>${status.enable_replication ? `${status.replication_mode}, ${count(status.replication_queue_size, "commit")} to ship, ${status.replication_lag.toFixed(1)} s behind` : "off"}<//>`}
+    <${Line} name="Cache" good=${cache?.available}>${cache ? `${reads ? Math.round((100 * cache.hits) / reads) : 0}% of ${count(reads, "read")} from it${cache.errors ? `, ${count(cache.errors, "error")}` : ""}` : "none"}<//>
+    ${background && html`<${Line} name="Background saves" good=${!background.failed}>${count(background.pending, "save")} waiting${background.failed ? `, ${background.failed} failed` : ""}<//>`}
+    <${Line} name="Cleanup" good=${cleanup ? !cleanup.last_error : null}>${cleanup ? (cleanup.running ? `running: ${cleanup.done} of ${cleanup.total}` : cleanup.last_run ? html`<span title=${moment(cleanup.last_run)}>${ago(cleanup.last_run)}</span>` : "has not run yet") : "not automatic in this server"}${cleanup?.last_report ? `, removed ${size(cleanup.last_report.bytes)}` : ""}<//>
+    ${status.last_error && html`<${Line} name="Last error">${status.last_error}<//>`}
+  </dl></section>`;
+}
+
+function Verify({ onError }) {
   const [report, setReport] = useState(null);
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
-    api("GET", "stats").then(setStats, onError);
-    // Only tokens for all users may see it.
-    api("GET", "status").then(setStatus, (error) => error.status === 403 || onError(error));
-  }, []);
   async function verify() {
     setBusy(true);
     await api("POST", "verify").then(setReport, onError);
     setBusy(false);
   }
-  if (!stats) return html`<main class="empty">Loading…</main>`;
-  const largest = Object.entries(stats.by_thread).sort(([, one], [, other]) => other.bytes - one.bytes).slice(0, 10);
-  return html`<main class="store">
-    <h1>The store</h1>
-    <dl class="figures">
-      <${Figure} name="threads" value=${stats.total_sessions.toLocaleString()} />
-      <${Figure} name="checkpoints" value=${stats.total_checkpoints.toLocaleString()} />
-      <${Figure} name="messages" value=${stats.total_messages.toLocaleString()} />
-      <${Figure} name="content" value=${size(stats.total_bytes)} />
-      ${stats.stored_bytes > 0 && html`<${Figure} name="on disk" value=${size(stats.stored_bytes)} />`}
-    </dl>
-    <section><h2>Messages by day</h2><${Days} days=${stats.by_day} /></section>
-    <section><h2>Largest threads</h2>
-      <ul class="list">${largest.map(([id, totals]) => html`<li key=${id}><a href=${linkTo(id)}><span class="name"><b>${id}</b></span><small>${count(totals.messages, "message")} · ${count(totals.checkpoints, "checkpoint")} · ${size(totals.bytes)}</small></a></li>`)}</ul>
-    </section>
-    ${status && html`<section><h2>Health</h2>
-      <p>The store ${status.primary_healthy ? "answers" : "does not answer"}${status.secondary_healthy == null ? "" : `; the second store ${status.secondary_healthy ? "answers" : "does not answer"}`}.${status.last_error ? ` ${status.last_error}` : ""}</p>
-      <p><button onClick=${verify} disabled=${busy}>${busy ? "Reading every record…" : "Verify every record"}</button></p>
-      ${report && (report.damage.length ? html`<ul>${report.damage.map((each) => html`<li><a href=${linkTo(each.thread_id)}>${each.thread_id}</a>: ${each.problem}</li>`)}</ul>` : html`<p>No damage in ${count(report.threads, "thread")}, ${count(report.checkpoints, "checkpoint")} and ${count(report.messages, "message")}.</p>`)}
-    </section>`}
-  </main>`;
-}
-
-const Figure = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
-
-function Days({ days }) {
-  const shown = Object.entries(days).sort().slice(-DAYS);
-  if (!shown.length) return html`<p class="empty">Nothing was said yet.</p>`;
-  const most = Math.max(1, ...shown.map(([, totals]) => totals.messages));
-  const width = Math.max(8, Math.min(40, 720 / shown.length));
-  return html`<svg class="days" width=${shown.length * width} height="120" role="img" aria-label=${`Messages on ${shown.length} days; the most on one day: ${most}`}>
-    ${shown.map(([day, totals], at) => html`<rect x=${at * width + 1} width=${width - 2} y=${100 - (96 * totals.messages) / most} height=${(96 * totals.messages) / most + 1}><title>${day}: ${totals.messages}</title></rect>`)}
-    <text x="0" y="116">${shown[0][0]}</text>${shown.length > 6 && html`<text x=${shown.length * width} y="116" text-anchor="end">${shown.at(-1)[0]}</text>`}
-  </svg>`;
+  return html`<section class="card" aria-labelledby="verify"><h2 id="verify">Damage</h2>
+    <div aria-live="polite">${!report ? html`<p class="soft">Reads every record and checks that it is whole. On a large store this takes a while.</p>` : report.damage.length ? html`<p class="problem">${count(report.damage.length, "damaged record")} in ${count(new Set(report.damage.map((each) => each.thread_id)).size, "thread")}.</p>
+      <ul class="damage" tabindex="0">${report.damage.slice(0, 500).map((each) => html`<li><a href=${linkTo(each.thread_id, { at: each.message_id ? null : each.checkpoint_id })}>${each.thread_id}</a> <span class="soft">${each.attachment ? `attachment ${each.attachment}` : each.message_id ? `message ${each.message_id}` : each.checkpoint_id ? `checkpoint ${each.checkpoint_id}` : "the thread's record"}</span><br />${each.problem}</li>`)}</ul>` : html`<p><span class="dot good" aria-hidden="true"></span>No damage in ${count(report.threads, "thread")}, ${count(report.checkpoints, "checkpoint")} and ${count(report.messages, "message")}.</p>`}</div>
+    <p><button onClick=${verify} disabled=${busy}>${busy ? "Reading every record…" : "Verify every record"}</button></p>
+  </section>`;
 }

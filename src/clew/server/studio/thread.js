@@ -1,105 +1,166 @@
 // One thread: its conversation, its checkpoints, and the state at any of them.
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
-import { api, threadPath } from "./api.js";
-import { count, moment, size } from "./format.js";
-import { Conversation } from "./conversation.js";
-import { Timeline } from "./timeline.js";
-import { Changes, Tree } from "./tree.js";
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { api, linkTo, linkToThreads, threadPath } from "./api.js";
 import { Actions } from "./actions.js";
-import { linkTo } from "./threads.js";
+import { Conversation } from "./conversation.js";
+import { copy } from "./dialog.js";
+import { ago, count, moment, size } from "./format.js";
+import { useEvents, useSoon } from "./live.js";
+import { State } from "./state.js";
+import { Slider, Timeline } from "./timeline.js";
 
 const PAGE = 200;
+const SAID = 100;
+const BY_ITSELF = 5_000; // Checkpoints that are loaded without being asked for.
+const PANES = ["Conversation", "History", "State"];
 
-export function Thread({ id, query, onError }) {
+export function Thread({ id, query, me, onError, onStatus }) {
   const [thread, setThread] = useState(null);
-  const [messages, setMessages] = useState([]);
-  const [checkpoints, setCheckpoints] = useState([]);
-  const [older, setOlder] = useState(null);
+  const [gone, setGone] = useState(null);
+  const [pane, setPane] = useState(PANES[0]);
   const chosen = query.get("at");
-  const compared = query.get("with");
-  const go = (at, against) => location.replace(linkTo(id, { at, with: against }));
+  const compared = query.get("with") && { checkpoint: query.get("with"), thread: query.get("in") };
+  const go = (at, against, inside) => location.replace(linkTo(id, { at, with: against, in: inside }));
+  const history = useCheckpoints(id, onError);
+  const said = useMessages(id, chosen, onError);
 
-  async function refresh() {
+  async function load() {
     try {
-      const found = await api("GET", threadPath(id));
-      setThread((before) => (before?.updated_at === found.updated_at ? before : found));
+      setThread(await api("GET", threadPath(id)));
+      setGone(null);
+    } catch (error) {
+      if ([404, 410].includes(error.status)) setGone((before) => before ?? "missing");
+      else onError(error);
+    }
+  }
+  useEffect(() => void load(), [id]);
+  const loadSoon = useSoon(load);
+  const saidSoon = useSoon(said.reload);
+  const reload = useSoon(() => Promise.all([load(), history.reload(), said.reload()]));
+  useEvents(threadPath(id, "/events"), {
+    onStatus,
+    onReload: reload,
+    onEvent: (event) => {
+      if (event.kind === "deleted") return setGone("deleted");
+      loadSoon();
+      if (event.kind === "checkpoint" && event.checkpoint) history.add(event.checkpoint);
+      else if (event.kind === "removed" || event.kind === "checkpoint") reload();
+      if (!chosen) saidSoon();
+    },
+  });
+
+  if (gone) return html`<${Gone} id=${id} why=${gone} />`;
+  if (!thread) return html`<main class="page"><p class="empty" role="status">Loading…</p></main>`;
+  const { checkpoints } = history;
+  const head = thread.head?.checkpoint_id;
+  const at = chosen ?? head;
+  const here = checkpoints.find((each) => each.checkpoint_id === at);
+  const named = thread.thread_name ?? thread.thread_id;
+  return html`<main class="thread">
+    <header class="about">
+      <div class="title"><h1 title=${named}>${named}</h1>${thread.tags.map((tag) => html`<a class="badge" href=${linkToThreads({ tag })}>${tag}</a>`)}</div>
+      <p class="facts">
+        <button class="id" title="Copy the id" onClick=${() => copy(thread.thread_id, "the id")}>${thread.thread_id}</button>
+        <span>${thread.user_id == null ? "no owner" : html`<a href=${linkToThreads({ user: thread.user_id })}>${thread.user_id}</a>`}</span>
+        <span>${count(thread.message_count, "message")}</span><span>${count(thread.checkpoint_count, "checkpoint")}</span><span>${size(thread.size)}</span>
+        <span title=${moment(thread.updated_at)}>${ago(thread.updated_at)}</span>
+        ${thread.forked_from && html`<span>forked from <a href=${linkTo(thread.forked_from.thread_id, { at: thread.forked_from.checkpoint_id })}>${thread.forked_from.thread_id}</a></span>`}
+      </p>
+      <${Actions} thread=${thread} at=${at} me=${me} />
+    </header>
+    <div class="tabs" role="group" aria-label="What to show">${PANES.map((each) => html`<button aria-pressed=${pane === each} onClick=${() => setPane(each)}>${each}</button>`)}</div>
+    <section class="pane" data-current=${pane === PANES[0]} aria-labelledby="said"><div class="bar"><h2 id="said">Conversation</h2>${chosen && chosen !== head && html`<span class="soft">as of ${moment(here?.timestamp) || "a checkpoint"}</span><button class="quiet" onClick=${() => go(null)}>Back to the head</button>`}</div>
+      <div class="scroll" tabindex="0" role="group" aria-labelledby="said">${said.messages ? html`<${Conversation} messages=${said.messages} view=${`${id} ${chosen ?? ""}`} onEarlier=${said.earlier} />` : html`<p class="empty" role="status">Loading…</p>`}</div>
+    </section>
+    <section class="pane" data-current=${pane === PANES[1]} aria-labelledby="history"><div class="bar"><h2 id="history">History</h2></div>
+      <${Slider} checkpoints=${checkpoints} total=${Math.max(thread.checkpoint_count, checkpoints.length)} chosen=${at} onChoose=${(each) => go(each)} />
+      <${Timeline} checkpoints=${checkpoints} total=${Math.max(thread.checkpoint_count, checkpoints.length)} head=${head} chosen=${at} compared=${compared?.thread ? null : compared?.checkpoint} onChoose=${(each) => go(each)} onCompare=${(each) => go(at, each)} onEnd=${history.more} />
+    </section>
+    <section class="pane" data-current=${pane === PANES[2]} aria-labelledby="state">${at ? html`<${State} key=${id} thread=${thread} at=${at} here=${here} compared=${compared} me=${me} onCompare=${(checkpoint, inside) => go(at, checkpoint, inside)} onHead=${() => go(null)} />` : html`<div class="bar"><h2 id="state">State</h2></div><p class="empty">No state was saved in this thread.</p>`}</section>
+  </main>`;
+}
+
+// The checkpoints, newest first. Pages come by themselves up to a number, and then on demand.
+function useCheckpoints(id, onError) {
+  const [checkpoints, setCheckpoints] = useState([]);
+  const state = useRef({ next: undefined, busy: false, turn: 0 });
+  const page = (before) => api("GET", threadPath(id, "/checkpoints"), { query: { limit: PAGE, before } });
+
+  async function more() {
+    const now = state.current;
+    if (now.busy || now.next === null || now.next === undefined) return;
+    now.busy = true;
+    const { turn } = now;
+    try {
+      const found = await page(now.next);
+      if (turn !== state.current.turn) return;
+      now.next = found.next;
+      setCheckpoints((before) => joined(before, found.checkpoints));
+    } catch (error) {
+      onError(error);
+    } finally {
+      if (turn === state.current.turn) now.busy = false;
+    }
+  }
+  async function reload() {
+    const turn = ++state.current.turn;
+    state.current = { next: undefined, busy: true, turn };
+    try {
+      const found = await page();
+      if (turn !== state.current.turn) return;
+      state.current = { next: found.next, busy: false, turn };
+      setCheckpoints(found.checkpoints);
+    } catch (error) {
+      state.current.busy = false;
+      if (error.status !== 404) onError(error);
+    }
+  }
+  useEffect(() => void reload(), [id]);
+  useEffect(() => {
+    if (!checkpoints.length || checkpoints.length >= BY_ITSELF) return undefined;
+    const soon = setTimeout(more, 30);
+    return () => clearTimeout(soon);
+  }, [checkpoints]);
+  const add = (checkpoint) => checkpoint.namespace || setCheckpoints((before) => joined(before.filter((each) => each.checkpoint_id !== checkpoint.checkpoint_id), [checkpoint]).sort((one, other) => other.sequence - one.sequence));
+  return { checkpoints, more, reload, add };
+}
+
+function joined(before, added) {
+  const known = new Set(before.map((each) => each.checkpoint_id));
+  return [...before, ...added.filter((each) => !known.has(each.checkpoint_id))];
+}
+
+// The newest messages of the branch, and earlier ones when they are asked for.
+function useMessages(id, at, onError) {
+  const [messages, setMessages] = useState(null);
+  const [before, setBefore] = useState(null);
+  const turn = useRef(0);
+  const ask = (query) => api("GET", threadPath(id, "/messages"), { query: { checkpoint_id: at, ...query } });
+  async function reload() {
+    const mine = ++turn.current;
+    try {
+      const found = await ask({ last: Math.min(PAGE, Math.max(SAID, messages?.length ?? 0)) });
+      if (mine !== turn.current) return;
+      setMessages(found.messages);
+      setBefore(found.next);
+    } catch (error) {
+      if (error.status !== 404) onError(error);
+    }
+  }
+  useEffect(() => void reload(), [id, at]);
+  async function earlier() {
+    const mine = turn.current;
+    try {
+      const found = await ask({ last: PAGE, before });
+      if (mine !== turn.current) return;
+      setMessages((now) => [...found.messages, ...now]);
+      setBefore(found.next);
     } catch (error) {
       onError(error);
     }
   }
-
-  useEffect(() => {
-    refresh();
-    const again = setInterval(() => document.visibilityState === "visible" && refresh(), 1000);
-    return () => clearInterval(again);
-  }, [id]);
-
-  useEffect(() => {
-    if (!thread) return;
-    api("GET", threadPath(id, "/checkpoints"), { query: { limit: PAGE } }).then((page) => {
-      setCheckpoints(page.checkpoints);
-      setOlder(page.next);
-    }, onError);
-  }, [thread]);
-
-  useEffect(() => {
-    if (!thread) return;
-    all(threadPath(id, "/messages"), { checkpoint_id: chosen }).then(setMessages, onError);
-  }, [thread, chosen]);
-
-  async function more() {
-    const page = await api("GET", threadPath(id, "/checkpoints"), { query: { limit: PAGE, before: older } });
-    setCheckpoints([...checkpoints, ...page.checkpoints]);
-    setOlder(page.next);
-  }
-
-  if (!thread) return html`<main class="empty">Loading…</main>`;
-  const head = thread.head?.checkpoint_id;
-  const at = chosen ?? head;
-  return html`<main class="thread">
-    <header class="about">
-      <h1>${thread.thread_name ?? thread.thread_id}</h1>
-      <p>${thread.thread_name && html`<code>${thread.thread_id}</code> · `}${thread.user_id ?? "no owner"} · ${count(thread.message_count, "message")} · ${count(thread.checkpoint_count, "checkpoint")} · ${size(thread.size)}
-        ${thread.forked_from && html` · forked from <a href=${linkTo(thread.forked_from.thread_id)}>${thread.forked_from.thread_id}</a>`}</p>
-      <p>${thread.tags.map((tag) => html`<span class="badge">${tag}</span> `)}</p>
-      <${Actions} thread=${thread} at=${at} onError=${onError} />
-    </header>
-    <section class="said" aria-label="Conversation"><h2>Conversation${chosen && html` <small>as of ${moment(checkpoints.find((each) => each.checkpoint_id === chosen)?.timestamp)}</small>`}</h2><${Conversation} messages=${messages} /></section>
-    <section class="history" aria-label="History"><h2>History</h2>
-      ${checkpoints.length > 1 && html`<input type="range" min="0" max=${checkpoints.length - 1} aria-label="Go through the history" value=${checkpoints.length - 1 - Math.max(0, checkpoints.findIndex((each) => each.checkpoint_id === at))} onInput=${(event) => go(checkpoints[checkpoints.length - 1 - event.target.value].checkpoint_id)} />`}
-      <${Timeline} checkpoints=${checkpoints} head=${head} chosen=${at} compared=${compared} onChoose=${(each) => go(each)} onCompare=${(each) => go(at, each)} />
-      ${older && html`<button class="more" onClick=${more}>Older checkpoints</button>`}
-    </section>
-    <section class="state" aria-label="State">${at ? html`<${State} id=${id} at=${at} compared=${compared} checkpoints=${checkpoints} onCompare=${(each) => go(at, each)} onError=${onError} />` : html`<p class="empty">No state was saved in this thread.</p>`}</section>
-  </main>`;
+  return { messages, reload, earlier: before ? earlier : null };
 }
 
-async function all(path, query) {
-  const found = [];
-  for (let offset = 0; offset !== null; ) {
-    const page = await api("GET", path, { query: { ...query, offset, limit: PAGE } });
-    found.push(...page.messages);
-    offset = page.next;
-  }
-  return found;
-}
-
-function State({ id, at, compared, checkpoints, onCompare, onError }) {
-  const [loaded, setLoaded] = useState(null);
-  const [changes, setChanges] = useState(null);
-  const [needle, setNeedle] = useState("");
-  const parent = checkpoints.find((each) => each.checkpoint_id === at)?.parent_id;
-  useEffect(() => {
-    let current = true;
-    setChanges(null);
-    const wanted = compared ? api("GET", threadPath(id, "/diff"), { query: { from: compared, to: at } }).then((found) => current && setChanges(found.changes)) : api("GET", threadPath(id, "/state"), { query: { checkpoint_id: at } }).then((found) => current && setLoaded(found));
-    wanted.catch((error) => current && onError(error));
-    return () => (current = false);
-  }, [id, at, compared]);
-  const tools = html`<div class="tools">
-    ${compared ? html`<button onClick=${() => onCompare(null)}>Show the state</button>` : html`<input type="search" placeholder="Find in the state" aria-label="Find in the state" value=${needle} onInput=${(event) => setNeedle(event.target.value.toLowerCase())} />`}
-    ${parent && compared !== parent && html`<button onClick=${() => onCompare(parent)}>Compare with its parent</button>`}
-  </div>`;
-  if (compared) return html`<h2>Changes</h2>${tools}${changes ? html`<${Changes} changes=${changes} />` : html`<p class="empty">Loading…</p>`}`;
-  return html`<h2>State</h2>${tools}${loaded ? html`<${Tree} key=${loaded.metadata.checkpoint_id} value=${loaded.state} needle=${needle} />` : html`<p class="empty">Loading…</p>`}`;
-}
+const Gone = ({ id, why }) => html`<main class="page"><div class="empty" role="alert"><h1>${why === "deleted" ? "This thread was deleted" : "There is no such thread"}</h1>
+  <p>${why === "deleted" ? "Somebody deleted it while you looked at it." : "It was deleted, or it belongs to another user than your token."}</p><p><code>${id}</code></p><p><a class="button" href="#/">All threads</a></p></div></main>`;
