@@ -205,6 +205,8 @@ def run(served: Any, checkpointer: clew.BaseCheckpointer, listening: Callable[[s
                     listening(f"{scheme}://{shown}:{port}")
 
         async def shutdown(self, sockets: Any = None) -> None:
+            # An open page of the studio must not hold up the end.
+            await served.end_streams()
             await super().shutdown(sockets)
             # Here, because uvicorn ends the process with the signal that it got.
             await checkpointer.arelease()

@@ -78,6 +78,7 @@ def app(
         connection.scope["clew_caller"] = authenticate(connection, authenticators)  # type: ignore[typeddict-unknown-key]
 
     telemetry = Telemetry()
+    streams = events.Streams()
     open_turns = Turns(checkpointer, new_id)
     api = Router(
         "/api",
@@ -88,7 +89,7 @@ def app(
     openai = Router("/v1", route_handlers=conversations.HANDLERS, guards=[guard], security=[{"token": []}])
     inner = Litestar(
         [api, openai, mcp_route(checkpointer, guard, scope=mcp_scope), healthz, readyz, metrics, *pages.HANDLERS],
-        state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry}),
+        state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry, "streams": streams}),
         on_shutdown=[open_turns.close],
         openapi_config=openapi_config(),
         exception_handlers={
@@ -99,7 +100,7 @@ def app(
         on_app_init=[_without_logging],
         request_max_body_size=None,  # The gate bounds it.
     )
-    return Gate(inner, hosts=hosts, origins=origins, limits=limits, telemetry=telemetry)
+    return Gate(inner, hosts=hosts, origins=origins, limits=limits, telemetry=telemetry, end_streams=streams.end)
 
 
 def authenticate(connection: ASGIConnection[Any, Any, Any, Any], authenticators: Sequence[Authenticator]) -> Caller:

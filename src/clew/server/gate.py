@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -55,9 +55,12 @@ class Gate:
         origins: Sequence[str] = (),
         limits: Limits | None = None,
         telemetry: Telemetry,
+        end_streams: Callable[[], Awaitable[None]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
+        self.end_streams: Final = end_streams
+        """Ends event streams, which last until their client leaves. Call it before the server stops."""
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origins)
         self._limits = limits or Limits()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
+from weakref import WeakSet
 
 from litestar import Request, get
 from litestar.params import HeaderParameter
@@ -29,7 +30,7 @@ async def watch_user(
 ) -> ServerSentEvent:
     """Stream what happens in all threads of the user, as server-sent events."""
     call = call_of(request)
-    return await _stream(call.memory, {"user_id": call.caller.acting_for(user_id)}, last_event_id)
+    return await _stream(request, {"user_id": call.caller.acting_for(user_id)}, last_event_id)
 
 
 @get("/threads/{thread_id:str}/events", summary="Watch a thread", tags=["events"])
@@ -38,13 +39,54 @@ async def watch_thread(
 ) -> ServerSentEvent:
     """Stream what happens in a thread, as server-sent events. `Last-Event-ID` resumes after an event."""
     call = call_of(request)
-    return await _stream(call.memory, call.config(thread_id, user_id), last_event_id)
+    return await _stream(request, call.config(thread_id, user_id), last_event_id)
 
 
-async def _stream(memory: clew.BaseCheckpointer, config: dict[str, Any], since: str | None) -> ServerSentEvent:
+class Watch(Protocol):
+    """What `awatch` returns."""
+
+    async def __aenter__(self) -> Any: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Streams:
+    """The open streams of a server. `end` ends them, so that the server need not wait for its watchers to leave."""
+
+    def __init__(self) -> None:
+        # Weak: a client may leave before its stream begins, and then nobody closes it.
+        self._open: WeakSet[Watch] = WeakSet()
+        self._ended = False
+
+    def __contains__(self, watch: Watch) -> bool:
+        return watch in self._open
+
+    async def add(self, watch: Watch) -> None:
+        """Begin the watch."""
+        await watch.__aenter__()
+        if self._ended:
+            await watch.aclose()
+        else:
+            self._open.add(watch)
+
+    async def remove(self, watch: Watch) -> None:
+        """Close the watch."""
+        self._open.discard(watch)
+        await watch.aclose()
+
+    async def end(self) -> None:
+        """Close all watches, and those that begin after this."""
+        self._ended = True
+        for watch in list(self._open):
+            await self.remove(watch)
+
+
+async def _stream(request: Request[Any, Any, Any], config: dict[str, Any], since: str | None) -> ServerSentEvent:
+    memory = call_of(request).memory
+    streams: Streams = request.app.state.streams
     # Begun before the response, so that nothing is missed after it, and a wrong position is a 400.
     watch = memory.awatch(config, since=since, timeout=QUIET)
-    await watch.__aenter__()
+    await streams.add(watch)
 
     async def events() -> AsyncIterator[ServerSentEventMessage]:
         current = watch
@@ -54,18 +96,20 @@ async def _stream(memory: clew.BaseCheckpointer, config: dict[str, Any], since: 
                 async for event in current:
                     data = json.dumps(to_json(event.to_dict()))
                     yield ServerSentEventMessage(id=event.position, event=event.kind, data=data)
+                if current not in streams:
+                    return
                 # It ended because nothing happened. Go on after the last position.
                 position = current.position
-                await current.aclose()
+                await streams.remove(current)
                 yield ServerSentEventMessage(data=None, comment="quiet")
                 current = memory.awatch(config, since=position, timeout=QUIET)
-                await current.__aenter__()
+                await streams.add(current)
         except clew.ClewError as error:
             yield ServerSentEventMessage(
                 event="error", data=json.dumps({"error": type(error).__name__, "detail": str(error)})
             )
         finally:
-            await current.aclose()
+            await streams.remove(current)
 
     return ServerSentEvent(events())
 
