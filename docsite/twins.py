@@ -12,6 +12,7 @@ from typing import Any
 
 import griffe
 
+OTHER_NAME = re.compile(r"blocking\(a(\w+)")
 PAGE = re.compile(r"`?docs/([a-z-]+)\.md`?")
 
 
@@ -20,6 +21,12 @@ class Twins(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         pair_all(pkg)
+        # `clew.register` is a bound method: `register = DEFAULT_REGISTRY.register`.
+        registry = pkg["codec.registry"]
+        method = registry["Registry.register"]
+        register = griffe.Function("register", parameters=griffe.Parameters(*list(method.parameters)[1:]))
+        register.returns, register.docstring = method.returns, method.docstring
+        registry.set_member("register", register)
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
@@ -38,16 +45,31 @@ def pair_all(scope: griffe.Module | griffe.Class) -> None:
 
 
 def pair(cls: griffe.Class) -> None:
-    """Give each sync method of `cls` the docstring of its async version."""
+    """Give each sync method of `cls` the docstring of its async version, in the words of sync code."""
+    for name, member in list(cls.members.items()):
+        found = OTHER_NAME.match(str(member.value)) if isinstance(member, griffe.Attribute) else None
+        if found and found[1] != name and isinstance(method := cls.members.get(f"a{found[1]}"), griffe.Function):
+            cls.set_member(name, entry(cls, name, method, f"Another name for `{found[1]}`."))
     for name, member in list(cls.members.items()):
         method = cls.members.get(f"a{name}")
         if not isinstance(method, griffe.Function) or method.docstring is None:
             continue
         own = member if isinstance(member, griffe.Function) else method
-        twin = griffe.Function(name, parameters=own.parameters, returns=own.returns, lineno=member.lineno)
-        text = f"{method.docstring.value}\n\nAsync version: `a{name}`."
-        if cls.module.path.startswith("clew.checkpointer.") and cls.name.endswith(("Methods", "Checkpointer")):
-            text += f"[](){{#clew.Checkpointer.a{name}}}"
-        twin.docstring = griffe.Docstring(text, parent=twin)
+        said = member.docstring
+        if said is None or said.value.startswith("Sync twin"):
+            said = method.docstring
+        text = (
+            said.value.replace(f".a{name}(", f".{name}(").replace("async with ", "with ").replace("async for ", "for ")
+        )
+        cls.set_member(name, entry(cls, name, own, text))
         method.docstring = None
-        cls.set_member(name, twin)
+
+
+def entry(cls: griffe.Class, name: str, method: griffe.Function, text: str) -> griffe.Function:
+    """Return the entry of a sync method that has the parameters of `method`, with an anchor for its async version."""
+    text = f"{text}\n\nAsync version: `a{name}`."
+    if cls.module.path.startswith("clew.checkpointer.") and cls.name.endswith(("Methods", "Checkpointer")):
+        text += f"[](){{#clew.Checkpointer.a{name}}}"
+    twin = griffe.Function(name, parameters=method.parameters, returns=method.returns, lineno=method.lineno)
+    twin.docstring = griffe.Docstring(text, parent=twin)
+    return twin
