@@ -1,1 +1,1 @@
-"""A chat on Clew: users, threads, search, regenerated answers."""
+"""A chat on Clew: users, threads, search, regenerated answers, live updates."""

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Cookie, Depends, FastAPI, HTTPException, Request, Response
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi import Cookie, Depends, FastAPI, Header, HTTPException, Request, Response
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 import clew
@@ -122,20 +122,39 @@ async def ask(question: Question, config: Thread, memory: Memory) -> dict[str, s
 
 @app.post("/threads/{thread_id}/regenerate", status_code=201)
 async def regenerate(config: Thread, memory: Memory) -> dict[str, str]:
-    """Answer the last question again. The old answer stays in the history, on a branch of its own."""
+    """Answer the last question again. The old answer leaves the conversation and stays in the history."""
     async with memory.alease(config, wait=30):  # no turn runs meanwhile
         head = await memory.aget_checkpoint(config)
         if head is None:
             raise HTTPException(409, "there is no question to answer")
-        answered = head.state["messages"][-1]["role"] == "assistant"  # not if the process died before the answer
-        question: clew.Config = {**config, "checkpoint_id": head.metadata.parent_id if answered else head.checkpoint_id}
-        state = await memory.aget_state(question)
+        messages = head.state["messages"]
+        answered = messages[-1]["role"] == "assistant"  # not if the process died before the answer
         attempt = head.metadata.metadata.get("attempt", 0) + answered
-        reply = {"role": "assistant", "content": await answer(state["messages"], attempt)}
-        state["messages"].append(reply)
-        # Saved as a child of the question, beside the old answer.
-        await memory.aput_checkpoint(question, state, messages=[reply], metadata={"attempt": attempt})
+        said = messages[:-1] if answered else messages
+        reply = {"role": "assistant", "content": await answer(said, attempt)}
+        if answered:
+            await memory.arewind(config, to=head.metadata.parent_id)  # back to the question
+        state = {**head.state, "messages": [*said, reply]}
+        await memory.aput_checkpoint(config, state, messages=[reply], metadata={"attempt": attempt})
     return reply
+
+
+@app.get("/threads/{thread_id}/events")
+async def events(config: Thread, memory: Memory, last_event_id: Annotated[str | None, Header()] = None) -> Response:
+    """Tell what happens in the thread, as server-sent events, whichever process does it.
+
+    A browser that reconnects sends the id of the last event that it saw, so it misses nothing.
+    """
+    if await memory.aget_thread(config) is None:
+        raise HTTPException(404, "no such thread")
+
+    async def told() -> AsyncIterator[str]:
+        async with memory.awatch(config, since=last_event_id) as watch:
+            yield ": watching\n\n"
+            async for event in watch:
+                yield f"id: {event.position}\nevent: {event.kind}\ndata: {event.thread_id}\n\n"
+
+    return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @app.get("/search")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator
 from contextlib import closing, contextmanager
 
 import httpx
@@ -107,7 +108,7 @@ def test_fifty_clients_at_once_lose_no_turn_and_mix_no_users(url):
     asyncio.run(main())
 
 
-def test_regenerated_answers_are_branches_beside_each_other_and_questions_go_on_from_the_last(url, store):
+def test_a_regenerated_answer_takes_the_place_of_the_old_one_which_stays_in_the_history(url, store):
     async def main():
         threads = await threads_of_all(url)
 
@@ -138,10 +139,16 @@ def test_regenerated_answers_are_branches_beside_each_other_and_questions_go_on_
     threads = asyncio.run(main())
     with clew.connect(store.url) as memory:
         config = {"thread_id": threads["user-0"], "user_id": "user-0"}
-        history = memory.list_checkpoints(config, limit=None)
-        children = [each.parent_id for each in history]
-        (question,) = {each for each in children if each is not None and children.count(each) > 1}
-        assert children.count(question) == 6
+        answers = [f"{OPENINGS[number % len(OPENINGS)]}: second" for number in range(6)]
+        told = [message.text() for message in memory.list_messages(config)]
+        assert told == ["first", f"{OPENINGS[0]}: first", "second", answers[5], "third", f"{OPENINGS[0]}: third"]
+        every = [message.text() for message in memory.list_messages(config, branches="all")]
+        assert sorted(text for text in every if text.endswith(": second")) == sorted(answers)
+        ends = [each.state["messages"][-1] for each in memory.get_history(config, None)]
+        kept = [
+            each["content"] for each in ends if each["role"] == "assistant" and each["content"].endswith(": second")
+        ]
+        assert sorted(kept) == sorted(answers)
 
 
 def test_a_question_that_was_never_answered_can_be_answered_later(url, store):
@@ -159,6 +166,43 @@ def test_a_question_that_was_never_answered_can_be_answered_later(url, store):
     asyncio.run(main())
 
 
+async def next_event(lines: AsyncIterator[str], kind: str | None = None) -> dict[str, str]:
+    """Read a stream's next event of this kind. Messages have events of their own."""
+    event: dict[str, str] = {}
+    async for line in lines:
+        if not line and event.get("event") == kind:
+            return event
+        if not line:
+            event = {}
+            continue
+        name, _, value = line.partition(": ")
+        event[name or "comment"] = value
+    raise AssertionError("the stream has ended")
+
+
+def test_every_window_sees_what_happens_and_misses_nothing_when_it_reconnects(url):
+    async def main():
+        async with Client(url, "ana") as writer, Client(url, "ana") as window:
+            path = f"/threads/{(await writer.post_json('/threads', {}))['id']}"
+            async with window.stream("GET", f"{path}/events") as stream:
+                assert stream.headers["content-type"].startswith("text/event-stream")
+                lines = stream.aiter_lines()
+                assert await next_event(lines) == {"comment": "watching"}
+                await writer.post_json(f"{path}/messages", {"text": "hello"})
+                # The question, then the answer.
+                seen = [await next_event(lines, "checkpoint") for _ in range(2)]
+            await writer.post_json(f"{path}/regenerate")
+            headers = {"Last-Event-ID": seen[-1]["id"]}
+            async with window.stream("GET", f"{path}/events", headers=headers) as stream:
+                lines = stream.aiter_lines()
+                await next_event(lines)
+                # Back to the question, then the new answer.
+                again = [await next_event(lines, "checkpoint") for _ in range(2)]
+                assert len({each["id"] for each in seen + again}) == 4
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
 def test_strangers_can_neither_read_nor_write_nor_find_nor_delete_a_thread(url):
     async def main():
         async with Client(url, "ana") as ana, Client(url, "bob") as bob:
@@ -167,6 +211,7 @@ def test_strangers_can_neither_read_nor_write_nor_find_nor_delete_a_thread(url):
             assert (await bob.get(path)).status_code == 404
             assert (await bob.post(f"{path}/messages", json={"text": "hello"})).status_code == 404
             assert (await bob.post(f"{path}/regenerate")).status_code in (404, 409)
+            assert (await bob.get(f"{path}/events")).status_code == 404
             assert (await bob.delete(path)).status_code == 404
             assert await bob.get_json("/threads") == await bob.get_json("/search", params={"q": "secret"}) == []
             assert len((await ana.get_json(path))["messages"]) == 2
