@@ -40,6 +40,7 @@ def test_links_to_pages_of_the_repository_lead_to_their_places_on_the_site():
     told = "[a](../project/changelog.md#unreleased) [b](../errors.md) c [d](https://a.example/) [e](#here)"
     assert moved(said, "docs/how-to/upgrading.md", ROOT) == told
     assert moved("[a](docs/errors.md)", "CONTRIBUTING.md", ROOT) == "[a](../errors.md)"
+    assert moved("![a](docs/images/save.svg)", "ARCHITECTURE.md", ROOT) == "![a](../images/save.svg)"
     assert moved("[a](../examples/chat)", "docs/quickstart.md", ROOT) == "[a](project/chat-example.md)"
 
 
