@@ -19,6 +19,8 @@ NOTIONS = {
     "planted": "The receipts that a commit brings count from then on.",
     "journal": "A commit and its journal entry are written together, or neither.",
     "nothing": "A refused commit leaves nothing.",
+    "branch": "A conversation that goes back leaves a branch point.",
+    "feed": "While somebody watches, each commit is in the feed.",
 }
 """Guarantees of a commit that are not in the table of rules, named like rules."""
 

@@ -179,6 +179,36 @@ MUTATIONS = [
         "    END IF;\n    IF false THEN\n        INSERT",
     ),
     _python("journal", "        and next_in_chain(commit) is None\n", ""),
+    # Branches of the conversation.
+    _sql("branch", "commit", "            t.points := t.points || ARRAY[branch_from, t.sequence];\n", ""),
+    _sql(
+        "branch",
+        "commit",
+        "            IF branch_from >= t.points[cardinality(t.points)] THEN",
+        "            IF true THEN",
+    ),
+    _sql(
+        "branch",
+        "commit",
+        "        IF t.points IS NOT NULL AND in_checkpoint IS NOT NULL THEN",
+        "        IF false THEN",
+    ),
+    _sql(
+        "branch",
+        "commit",
+        "                AND x.sequence <@ @schema.visible_@code(coalesce(source.points, '{}'), origin.sequence)\n",
+        "                AND x.sequence <= origin.sequence\n",
+    ),
+    # The feed.
+    _sql("feed", "fast_save", "    IF fed THEN\n", "    IF false THEN\n"),
+    _sql("feed", "fast_appends", "    IF fed THEN\n", "    IF false THEN\n"),
+    _sql(
+        "feed",
+        "commit",
+        "in_thread, t.user_id, t.incarnation\n            FROM @rule_watched;",
+        "in_thread, t.user_id, t.incarnation\n            FROM @rule_watched AND false;",
+    ),
+    _sql("feed", "commit", "    IF made_id IS NOT NULL OR message_ids IS NOT NULL OR describes", "    IF describes"),
     # A refusal fails the statement, which undoes earlier writes.
     _sql(
         "nothing",

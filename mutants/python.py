@@ -64,6 +64,46 @@ MUTATIONS = [
         "journal", "storage.py", "            self._add_journal_entry(commit, decided.last_in_chain, existing)\n", ""
     ),
     _memory(
+        "branch",
+        "thread.py",
+        "            self.points = with_point(self.points, number, self.sequence)\n",
+        "            pass\n",
+    ),
+    _memory(
+        "branch",
+        "thread.py",
+        "        said = visible(source.points, origin.sequence)\n",
+        "        said = visible((), origin.sequence)\n",
+    ),
+    Mutation(
+        "branch",
+        "memory",
+        "branches.py",
+        "return bool(points) and head is not None and head < points[-1][1]",
+        "return False",
+    ),
+    Mutation(
+        "branch",
+        "memory",
+        "branches.py",
+        "        return 0 if back_to.message_id is None else",
+        "        return None if back_to.message_id is None else",
+    ),
+    Mutation(
+        "branch",
+        "memory",
+        "branches.py",
+        "return visible(points) if points and commit.messages",
+        "return None if points and commit.messages",
+    ),
+    _memory("feed", "storage.py", "        self._feed.add(commit, existing, owner, thread, removed, undo)\n", ""),
+    _memory(
+        "feed",
+        "storage.py",
+        "            self._feed.add(commit, existing, existing.owner if existing else None, None, removed, self._undo)\n",
+        "",
+    ),
+    _memory(
         "nothing",
         "storage.py",
         "        except ClewError as error:\n            return error\n",

@@ -79,6 +79,23 @@ MUTATIONS = [
     _lua("journal", "fast_append", "listing = note(chain, incarnation, ttl, entry)", "listing = 0"),
     _lua("journal", "commit", "listing = note(chain, thread.incarnation, ttl, entry)", "listing = 0"),
     _lua("journal", "content_rules", "  if entry ~= '' then listing = note(", "  if false then listing = note("),
+    _lua("branch", "commit", "  add(POINTS, 'B' .. sub(points, -8 * MOST_POINTS))\n", ""),
+    _lua(
+        "branch",
+        "commit",
+        "  return number and number < unpack_from('>I4', points, #points - 3) and number or nil\n",
+        "  return nil\n",
+    ),
+    _lua("branch", "commit", "    if said_here and not is_said_in(said_here, record) then", "    if false then"),
+    _lua("branch", "commit", "    if back == '-' then return 0 end\n", "    if back == '-' then return nil end\n"),
+    _lua(
+        "feed",
+        "fast_append",
+        "local told = tell({'i', incarnation, 's', sequence, 'o', owner, 'n', '', 'c', made_id})",
+        "local told = ''",
+    ),
+    _lua("feed", "content_rules", "  if t then told = tell(", "  if false then told = tell("),
+    _lua("feed", "commit", "  told = tell(fields)\n", "  told = ''\n"),
     _lua(
         "nothing",
         "rules",

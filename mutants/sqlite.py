@@ -85,6 +85,29 @@ MUTATIONS = [
     _sqlite("journal", "applier.py", "        add_journal_entry(self.connection, commit, after, thread)\n", ""),
     _sqlite("journal", "applier.py", "            or commit.journal is not None\n", ""),
     _sqlite(
+        "branch", "applier.py", "            add_point(self.connection, kept, commit, decided)\n", "            pass\n"
+    ),
+    _sqlite("branch", "applier.py", "            or commit.back_to\n", ""),
+    _sqlite("branch", "applier.py", " or decided.branches:", ":"),
+    _sqlite(
+        "feed",
+        "applier.py",
+        "            self.feed.add_checkpoint(thread, namespace, checkpoint_id)\n",
+        "            pass\n",
+    ),
+    _sqlite(
+        "feed",
+        "applier.py",
+        "            self.feed.add(commit, existing, owner, thread, removed)\n",
+        "            pass\n",
+    ),
+    _sqlite(
+        "feed",
+        "applier.py",
+        "                self.feed.add(commit, existing, existing.owner, None, removed)\n",
+        "                pass\n",
+    ),
+    _sqlite(
         "nothing",
         "applier.py",
         "        except ClewError as error:\n",

@@ -25,6 +25,8 @@ SUBJECTS = {
     "parent": "parent",
     "journal": "journal or entr or chain",
     "nothing": "nothing or leaves or refused or fence",
+    "branch": "branch or back or conversation",
+    "feed": "feed or watch",
 }
 """Words in the names of other tests that are likely to fail."""
 

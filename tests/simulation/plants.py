@@ -7,6 +7,7 @@ import math
 from msgspec.structs import replace
 
 from clew.errors import ConflictError
+from clew.model.commit import HEAD
 from clew.storage.memory import MemoryStorage
 from clew.storage.replicated.coordinator import Coordinator
 from clew.storage.replicated.failover import SILENT
@@ -40,6 +41,23 @@ class DroppingEntries(MemoryStorage):
         self._count += commit.journal is not None
         if commit.journal is None or self._count % self.OFTEN:
             super()._add_journal_entry(commit, found, left)
+
+
+class WithoutEnds(MemoryStorage):
+    """Forgets the chains of deleted threads, so that late commits create the threads again."""
+
+    def _end_chain(self, commit):
+        pass
+
+
+class WithoutBranches(MemoryStorage):
+    """Lets a conversation go on where it is, whatever checkpoint the new one starts from."""
+
+    def _apply(self, commit):
+        new = commit.checkpoint
+        if new is not None and new.parent is not None:
+            new = replace(new, parent=HEAD)
+        return super()._apply(replace(commit, checkpoint=new, back_to=None))
 
 
 class WithoutConflicts(MemoryStorage):

@@ -11,7 +11,14 @@ from clew.testing.simulation import SCENARIOS, command, simulate
 from clew.testing.simulation.plan import TroubleKind
 from clew.testing.simulation.shrink import shrink
 from clew.testing.simulation.world import planned
-from tests.simulation.plants import Credulous, DroppingEntries, WithoutFence, WithoutReceipts, seed_that_finds
+from tests.simulation.plants import (
+    Credulous,
+    DroppingEntries,
+    WithoutEnds,
+    WithoutFence,
+    WithoutReceipts,
+    seed_that_finds,
+)
 
 pytestmark = pytest.mark.full
 SEEDS = range(1, 2001)
@@ -37,6 +44,12 @@ def test_receipts_that_a_copy_lacks_are_found():
     the stores diverge."""
     scenario = replace(SCENARIOS["async"], memory=WithoutReceipts, lanes=("talk",), troubles=APART, twice=1.0)
     assert seed_that_finds({"revived", "doubled", "disordered", "different"}, scenario, SEEDS)
+
+
+def test_chains_of_deleted_threads_that_are_forgotten_are_found():
+    """A late shipment creates the thread again."""
+    scenario = replace(SCENARIOS["sync"], memory=WithoutEnds, lanes=("talk", "victims"), twice=0.3)
+    assert seed_that_finds({"revived", "different", "late"}, scenario, SEEDS)
 
 
 def test_a_stale_role_that_is_accepted_is_found(monkeypatch):

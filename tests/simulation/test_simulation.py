@@ -14,7 +14,7 @@ import pytest
 
 from clew.testing.simulation import SCENARIOS, simulate
 from tests.rings import rounds
-from tests.simulation.plants import Denying, WithoutConflicts, seed_that_finds
+from tests.simulation.plants import Denying, WithoutBranches, WithoutConflicts, seed_that_finds
 
 FIXED = {
     "plain": 8, "cache": 5, "background": 5, "sync": 6, "async": 6,
@@ -60,6 +60,11 @@ def test_fresh_seeds_pass_too():
 def test_a_rejecting_save_that_breaks_its_promise_is_found(memory, kind):
     scenario = replace(SCENARIOS["plain"], memory=memory, lanes=("strict",), troubles={"stop": 1})
     assert seed_that_finds({kind}, scenario, range(1, 11))
+
+
+def test_a_conversation_that_does_not_go_back_is_found():
+    scenario = replace(SCENARIOS["plain"], memory=WithoutBranches, lanes=("back",), troubles={"stop": 1})
+    assert seed_that_finds({"crossed"}, scenario, range(1, 11))
 
 
 def test_rejecting_saves_are_acknowledged_and_refused():

@@ -135,16 +135,13 @@ class Request:
     def may_come_twice(self) -> bool:
         """Whether the contract makes a second copy harmless.
 
-        A commit with a basis or a chain is recognised, even after its thread was deleted. A commit
-        without them would create the thread again, so it is not duplicated. An own record is
+        A commit with a basis or a place in a chain is recognised, even after its thread was deleted. A
+        commit without them would create the thread again, so it is not duplicated. An own record is
         changed by compare-and-swap.
         """
         if self.name != "apply":
             return self.name == "put_own"
-        return all(
-            each.basis is not None or (each.after is not None and each.after.commit_id is not None)
-            for each in self.args[0]
-        )
+        return all(each.basis is not None or each.after is not None for each in self.args[0])
 
 
 class Network:

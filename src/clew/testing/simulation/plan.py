@@ -14,9 +14,9 @@ from typing import Final, Literal
 
 Op = Literal[
     "save", "append", "say", "forget", "drop", "attach", "describe", "fork", "clear", "delete", "thin", "compact", "turn",
-    "follow", "look", "look-fresh",
+    "follow", "answer", "rewind", "look", "look-fresh",
 ]  # fmt: skip
-Lane = Literal["own", "shared", "talk", "victims", "turns", "loose", "strict"]
+Lane = Literal["own", "shared", "talk", "victims", "turns", "loose", "strict", "back"]
 TroubleKind = Literal["kill", "stop", "jump", "crash", "pause", "fill", "cut", "lossy", "slow", "twice"]
 """`kill`, `stop` and `jump` (of the wall clock) happen to a client; `crash`, `pause` and `fill` to
 a server; the others to the connections between a client and a server."""
@@ -34,6 +34,7 @@ _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "turns": {"turn": 60, "look": 10},
     "loose": {"append": 40, "say": 15, "clear": 6, "delete": 8, "look": 10},
     "strict": {"follow": 60, "delete": 2, "look": 10, "look-fresh": 4},
+    "back": {"answer": 50, "rewind": 20, "look": 10, "look-fresh": 4},
 }  # fmt: skip
 _WHOLE: Final = ("clear", "delete")
 """Removals of a thread's whole state or content."""
@@ -184,7 +185,7 @@ def _length(kind: TroubleKind, chance: Random) -> float:
 
 
 def _thread(lane: Lane, client: int, chance: Random) -> str:
-    if lane == "own":
-        return f"own-{client}"
+    if lane in ("own", "back"):
+        return f"{lane}-{client}"
     name = {"victims": "victim", "turns": "turn"}.get(lane, lane)
     return f"{name}-{chance.randrange(_THREADS[lane])}"

@@ -14,6 +14,7 @@ from clew.testing.simulation.loop import Process
 from clew.testing.simulation.notes import Knowledge, Notes
 from clew.testing.simulation.plan import Step
 from clew.testing.simulation.trace import Trace
+from clew.testing.verdict.branches import PREFIX, difference, log_of, said
 from clew.testing.verdict.entries import StrangeError, check, message_entries, parsed, state_entries
 from clew.testing.verdict.history import Entry
 from clew.testing.verdict.judge import Findings
@@ -133,8 +134,9 @@ class Reader:
         fresh, checkpointer = checkpointer is not None, checkpointer or self._checkpointer
         accepted = list(self._pending.get(thread, ())) if not fresh else []
         looks = [
-            (self._look_at_state, not thread.startswith("talk-")),
-            (self._look_at_messages, thread.startswith(("talk-", "victim-", "own-", "loose-", "strict-"))),
+            (self._look_at_state, not thread.startswith(("talk-", PREFIX))),
+            (self._look_at_messages, thread.startswith(("talk-", "victim-", "own-", "loose-", "strict-", PREFIX))),
+            (self._look_at_branch, thread.startswith(PREFIX)),
             (self._look_at_description, thread.startswith("own-")),
         ]
         try:
@@ -188,6 +190,19 @@ class Reader:
         for number in accepted:
             if thread.startswith("talk-") and number in known.messages and self._entry(number) not in entries:
                 self._findings.add("stale", f"{thread}: a process does not read its own deferred save {number}")
+
+    async def _look_at_branch(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
+        """Check that the head's branch has the messages that its state was saved with."""
+        head = await checkpointer.aget_checkpoint(thread)
+        if head is None:
+            return
+        log, name = log_of(head.state), head.metadata.checkpoint_id
+        found = await said(checkpointer, thread, name)
+        self._must_live()
+        # The store that serves now may not have the checkpoint yet.
+        if found and found != log:
+            self._findings.add("crossed", f"{thread}: {difference(name, log, found)}")
+        self._trace.note(self._process.name, f"reads branch of {name[-6:]}: {_shown(found)}", thread)
 
     async def _look_at_description(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:
         before, begun = await _is_elsewhere(checkpointer), self._now()

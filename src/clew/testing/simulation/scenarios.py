@@ -75,7 +75,7 @@ class Scenario:
     name: str
     servers: tuple[str, ...]
     wrapped: Callable[[Sequence[Storage], Clock], Storage]
-    lanes: tuple[Lane, ...] = ("own", "shared", "talk", "victims", "turns", "strict")
+    lanes: tuple[Lane, ...] = ("own", "shared", "talk", "victims", "turns", "strict", "back")
     removals: bool = True
     may_hide: bool = False
     replicated: bool = False
@@ -148,7 +148,7 @@ _PLAIN: Final = (
         name="async",
         servers=_PAIR,
         wrapped=lambda links, clock: _replicated("async", links, clock),
-        lanes=("own", "shared", "talk", "turns", "loose", "strict"),
+        lanes=("own", "shared", "talk", "turns", "loose", "strict", "back"),
         removals=False,
         may_hide=True,
         replicated=True,

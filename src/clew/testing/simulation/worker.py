@@ -41,6 +41,8 @@ class Worker(Reader):
             "compact": self._compact,
             "turn": self._turn,
             "follow": self._follow,
+            "answer": self._answer,
+            "rewind": self._rewind,
             "look": self._look_at,
             "look-fresh": self._look_fresh,
         }
@@ -242,6 +244,44 @@ class Worker(Reader):
             known.base = made.metadata.checkpoint_id, log
 
         await self._write(thread, "follow", put)
+
+    async def _answer(self, step: Step) -> None:
+        """Save a state with one more message than an earlier one: mostly the head's, or else one
+        from which the conversation branches."""
+        thread, known = step.thread, self._known(step.thread)
+
+        async def put(entry: str) -> clew.Checkpoint:
+            at = {"thread_id": thread}
+            for number in _some(dict.fromkeys(known.checkpoints), step.draw) if step.draw < 0.3 else ():
+                at["checkpoint_id"] = known.checkpoints[number]
+            base = await self._checkpointer.aget_checkpoint(at)
+            log = [] if base is None or base.state is None else base.state["log"]
+            await asyncio.sleep(step.draw * 0.1)
+            if base is not None:
+                at["checkpoint_id"] = base.metadata.checkpoint_id
+            more: dict[str, Any] = {} if base is not None else {"parent": None}
+            return await self._checkpointer.aput_checkpoint(
+                at,
+                {"log": [*log, item(entry)]},
+                messages=[self._message(entry)],
+                metadata={"entry": entry},
+                **more,
+            )
+
+        await self._write(thread, "save", put, defers=True)
+
+    async def _rewind(self, step: Step) -> None:
+        """Go back to an earlier checkpoint, or by one message."""
+        thread, known = step.thread, self._known(step.thread)
+        for number in _some(dict.fromkeys(known.checkpoints), step.draw):
+            name = known.checkpoints[number] if step.draw < 0.6 else None
+
+            async def rewind(_: str, to: str | None = name) -> None:
+                if to is None and not await self._checkpointer.alist_messages(thread, limit=1):
+                    return
+                await self._checkpointer.arewind(thread, to=to)
+
+            await self._write(thread, "compact", rewind)
 
     async def _write(
         self,

@@ -20,6 +20,7 @@ from clew.testing.simulation.network import LATEST, Link, Network, Server, Weath
 from clew.testing.simulation.plan import Plan, Trouble, make_plan
 from clew.testing.simulation.scenarios import Scenario
 from clew.testing.simulation.trace import Trace
+from clew.testing.verdict.branches import PREFIX, crossed
 from clew.testing.verdict.history import History
 from clew.testing.verdict.judge import Findings, Found, judge
 from clew.testing.verdict.stock import compare, take_stock
@@ -190,11 +191,13 @@ class World:
         try:
             store = scenario.store(self.servers[0].store)
             found = await take_stock(store, self.history, findings, heads=not scenario.may_hide, now=self.loop.time)
+            await self._judge_branches(store)
             if scenario.replicated:
                 other = scenario.store(self.servers[1].store)
                 threads = sorted({each.thread for each in self.history.writes})
                 async for text in compare(store, other, threads):
                     findings.add("different", text)
+                await self._judge_branches(other)
             elif len(self.servers) > 1:
                 # Reads through the cache must show the same.
                 again = self._observer()
@@ -206,6 +209,11 @@ class World:
         findings.counts.update(judged.counts)
         findings.texts += judged.texts
         findings.hidden += judged.hidden
+
+    async def _judge_branches(self, store: clew.BaseCheckpointer) -> None:
+        for thread in sorted({each.thread for each in self.history.writes if each.thread.startswith(PREFIX)}):
+            async for text in crossed(store, thread):
+                self.findings.add("crossed", f"{thread}: {text}")
 
     def _observer(self) -> clew.BaseCheckpointer:
         """Return a checkpointer in a new process, with a good clock and good connections."""

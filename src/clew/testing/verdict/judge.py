@@ -12,7 +12,7 @@ from clew.testing.verdict.history import Entry, History, Kind, Part, Read, View,
 
 Fault = Literal[
     "lost", "doubled", "stale", "revived", "late", "refused", "beside", "torn", "disordered", "strange", "damaged",
-    "different", "stuck",
+    "different", "crossed", "stuck",
 ]  # fmt: skip
 """`lost`: acknowledged, but not in the store. `doubled`: in the store twice. `stale`: a read
 without what was acknowledged before it began. `revived`: there after its acknowledged removal.
@@ -20,7 +20,7 @@ without what was acknowledged before it began. `revived`: there after its acknow
 although its writer got ConflictError. `beside`: a rejecting save that is no ancestor of the head.
 `torn`: half of a commit. `disordered`: one writer's commits in the wrong order. `strange`: content
 that nobody wrote. `damaged`: the store can't read it. `different`: two stores that should be equal
-are not. `stuck`: something does not end."""
+are not. `crossed`: a checkpoint whose branch has other messages than its state. `stuck`: something does not end."""
 REFUSED: Final = "ThreadDeletedError"
 CONFLICT: Final = "ConflictError"
 _PARTS: Final[Mapping[Kind, tuple[Part, ...]]] = {

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 import clew
 from clew.model.config import ANY_USER
 from clew.model.queries import AttachmentQuery, CheckpointQuery, MessageQuery, ThreadQuery
+from clew.testing.verdict.branches import PREFIX
 from clew.testing.verdict.entries import StrangeError, message_entries, parsed, state_entries
 from clew.testing.verdict.history import History, Read, in_rows
 from clew.testing.verdict.judge import Findings, Found
@@ -38,7 +39,10 @@ async def take_stock(
         try:
             begun = now()
             view, entries = state_entries(thread, await checkpointer.aget_state(thread))
-            made = [parsed(info.metadata["entry"]) for info in reversed(infos)]
+            made = [parsed(info.metadata["entry"]) for info in reversed(infos) if "entry" in info.metadata]
+            if thread.startswith(PREFIX):
+                # A checkpoint that was gone back to is there again.
+                made = list(dict.fromkeys(made))
             attached = await checkpointer.storage.attachments(AttachmentQuery(thread_id=thread, user=ANY_USER))
             found[thread] = Found(
                 made,
@@ -46,7 +50,7 @@ async def take_stock(
                 frozenset(entries or ()),
                 [parsed(each.key) for each in attached],
             )
-            if heads and not thread.startswith("talk-"):
+            if heads and not thread.startswith(("talk-", PREFIX)):
                 seen = None if entries is None else in_rows(entries)
                 history.reads.append(Read(-1, thread, view, begun, now(), seen, False))
         except (StrangeError, clew.CorruptRecordError) as error:

@@ -1,0 +1,47 @@
+"""Branches of a conversation: each checkpoint has the messages that its state was saved with.
+
+In threads `back-…`, a state's log has the entries of all messages on its branch. Writers add to any
+earlier checkpoint, and go back to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import clew
+from clew.testing.verdict.entries import check, message_entries, parsed
+from clew.testing.verdict.history import Entry
+
+PREFIX = "back-"
+
+
+def log_of(state: Any) -> list[Entry]:
+    """Return the entries of the messages on a state's branch. Raises StrangeError if one has changed."""
+    log = [] if state is None else state["log"]
+    check(log)
+    return [parsed(each["entry"]) for each in log]
+
+
+async def said(checkpointer: clew.BaseCheckpointer, thread: str, checkpoint_id: str) -> list[Entry]:
+    """Return the entries of the messages on a checkpoint's branch, up to it."""
+    at = {"thread_id": thread, "checkpoint_id": checkpoint_id}
+    return message_entries(await checkpointer.alist_messages(at, limit=None))
+
+
+async def crossed(checkpointer: clew.BaseCheckpointer, thread: str) -> AsyncIterator[str]:
+    """Yield the checkpoints whose branch has other messages than their state."""
+    for info in await checkpointer.alist_checkpoints(thread, limit=None):
+        name = info.checkpoint_id
+        log = log_of(await checkpointer.aget_state({"thread_id": thread, "checkpoint_id": name}))
+        if (found := await said(checkpointer, thread, name)) != log:
+            yield difference(name, log, found)
+
+
+def difference(name: str, log: list[Entry], found: list[Entry]) -> str:
+    """Describe the difference between a checkpoint's log and the messages of its branch."""
+    return f"checkpoint {name!r} was saved with the messages {_shown(log)}, but its branch has {_shown(found)}"
+
+
+def _shown(entries: list[Entry]) -> str:
+    return " ".join(f"{writer}/{number}" for writer, number in entries[-20:])
