@@ -107,11 +107,11 @@ def test_a_call_that_takes_too_long_is_ended(monkeypatch):
     assert "CPU time" in outcome.findings[0]
 
 
-def kill(number, outcome):
+def kill(number, outcome, folder):
     os.kill(os.getpid(), 9)
 
 
-def eat(number, outcome):
+def eat(number, outcome, folder):
     outcome.call("eat", lambda: bytearray(1 << 30))
 
 

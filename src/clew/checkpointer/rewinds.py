@@ -14,7 +14,7 @@ from clew.checkpointer.loader import NOT_LOADED, Loader, missing_checkpoint
 from clew.checkpointer.records import listed_message
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
-from clew.errors import ConfigError, ConflictError, shown
+from clew.errors import ConfigError, ConflictError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal
@@ -25,6 +25,7 @@ from clew.model.queries import CheckpointPage, CheckpointQuery, MessageQuery, Va
 from clew.storage.branches import LAST_NUMBER, visible
 from clew.storage.content import again
 from clew.storage.protocol import StaleBasisError
+from clew.validation import checked_number
 
 
 class RewindMethods(Generic[StateT]):
@@ -63,10 +64,10 @@ class RewindMethods(Generic[StateT]):
         address = self._engine.address(config)
         if to is not None and turns is not None:
             raise ConfigError("arewind takes a checkpoint (to=) or a number of turns (turns=), not both")
+        if turns is not None:
+            checked_number("turns", turns, "whole number", at_least=1)
         if to is not None:
             to = checked_text("to", to)
-        elif turns is not None and (type(turns) is not int or turns < 1):
-            raise ConfigError(f"turns must be a number of user messages, 1 or more, not {shown(turns)}")
         elif address.namespace:
             raise ConfigError("turns are counted in the main namespace; pass to= to go back in another one")
         if checked_conflict(on_conflict) == "reject" and address.checkpoint_id is None:

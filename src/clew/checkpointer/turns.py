@@ -102,7 +102,7 @@ class Turn(Generic[StateT]):
         Returns the message as it will be stored. Raises ConfigError at once if it is not a message.
         """
         self._check_entered("say")
-        said = received(copy.deepcopy(message) if isinstance(message, Mapping) else message, "message")
+        said = received(_copied("message", message) if isinstance(message, Mapping) else message, "message")
         self._said.append(said)
         return said
 
@@ -182,7 +182,7 @@ class Turn(Generic[StateT]):
         self.base = None if found is None else replace(found, state=NOT_LOADED)
         if self.state is None:
             # A copy: the caller may use the same value for other threads.
-            begun = self._begin() if callable(self._begin) else copy.deepcopy(self._begin)
+            begun = self._begin() if callable(self._begin) else _copied("begin", self._begin)
             self.state = self._checkpointer._as_state(await begun if inspect.isawaitable(begun) else begun)
         self._had_state = found is not None and found.state is not None
         self._entered = True
@@ -270,3 +270,11 @@ class TurnMethods(Generic[StateT]):
     ) -> Turn[StateT]:
         """Sync twin of `aturn`: `with memory.turn(config, begin={"messages": []}) as turn: …`."""
         return Turn(self, config, begin=begin, wait=wait, ttl=ttl, node_name=node_name, holder=holder)
+
+
+def _copied(name: str, value: Any) -> Any:
+    """Return a deep copy, so that later changes by the caller are not saved."""
+    try:
+        return copy.deepcopy(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{name} can't be copied: {error}; got {shown(value)}") from error

@@ -7,18 +7,25 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any, Final
 from uuid import UUID
 
+from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD
 from clew.model.config import ANY_USER
+from clew.model.event import Event
 from clew.model.message import Message
 from clew.model.retention import RetentionPolicy
+from clew.model.search import SearchHit
 from clew.model.thread import ThreadInfo
 
 IDS: Final = ("t", "u", "f", "c1", "", "x" * 300, "\0", "é" * 40, "\ud800", "clew:replication", "a/b", "%", "'; --")
-_NUMBERS: Final = (0, 1, -1, 2, 50, 1 << 31, 1 << 63, -(1 << 63), 1 << 200, -(1 << 64), True)
+_NUMBERS: Final = (
+    *(0, 1, -1, 2, 50, 1 << 31, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, -(1 << 63), 1 << 200, -(1 << 64), True),
+    10**5000,
+)
 _FLOATS: Final = (0.0, -0.0, 1.5, 1e308, -1e308, 5e-324, math.inf, -math.inf, math.nan)
 _TEXTS: Final = ("", "a", "text", "\0", "\ud800", "ß", "İ", "e\u0301", "\U0001f600" * 3, "x" * 5000, "a b " * 3000)
 
@@ -28,6 +35,25 @@ class Values:
 
     def __init__(self, random: Random) -> None:
         self.random = random
+        self._seen: list[Any] = []
+
+    def learn(self, result: Any) -> None:
+        """Keep a call's result, or one item of it, as a later argument: a cursor, a base or a config."""
+        items = result if isinstance(result, list) else [result]
+        if items and isinstance(found := self.random.choice(items), _USABLE):
+            self._seen.append(found)
+
+    def known(self, *kinds: type) -> Any:
+        """Return a record of these kinds that an earlier call returned, or one of its ids or positions."""
+        seen = [each for each in self._seen if isinstance(each, kinds or _USABLE)]
+        found = self.random.choice(seen) if seen else None
+        fields = [getattr(found, name) for name in _HANDLES if hasattr(found, name)]
+        return self.random.choice((found, found, *fields))
+
+    def saved(self) -> Any:
+        """Return the config of a checkpoint that an earlier call saved or listed."""
+        seen = [each.config for each in self._seen if isinstance(each, Checkpoint)]
+        return self.random.choice(seen) if seen else self.identifier()
 
     def text(self) -> str:
         if self.random.random() < 0.7:
@@ -104,16 +130,22 @@ class Values:
         }
 
     def identifier(self) -> Any:
-        return self.random.choice(IDS[:4] if self.random.random() < 0.7 else IDS)
+        return self.random.choice(IDS[:4] if self.random.random() < 0.85 else IDS)
 
     def config(self) -> Any:
         if self.random.random() < 0.4:
             return self.identifier()
+        if self.random.random() < 0.2:
+            return self.saved()
         config: dict[str, Any] = {"thread_id": self.identifier()}
-        for name in ("user_id", "run_id", "checkpoint_id", "namespace"):
-            if self.random.random() < 0.2:
+        for name in ("user_id", "run_id", "checkpoint_id", "checkpoint_ns", "bogus"):
+            if self.random.random() < (0.1 if name != "bogus" else 0.01):
                 config[name] = self.identifier() if self.random.random() < 0.8 else self.thing()
-        return {"configurable": config} if self.random.random() < 0.3 else config
+        return {"configurable": config} if self.random.random() < 0.03 else config
+
+    def whose(self) -> Any:
+        """Return the config of a method that lists threads."""
+        return {"user_id": self.user()} if self.random.random() < 0.9 else self.config()
 
     def message(self) -> Any:
         if self.random.random() < 0.2:
@@ -133,8 +165,40 @@ class Values:
                 RetentionPolicy(max_age=timedelta(0), keep_every=2),
                 RetentionPolicy(max_bytes=100),
                 RetentionPolicy(max_age=timedelta.max),
+                RetentionPolicy(thread_ttl=timedelta(microseconds=1)),
+                RetentionPolicy(thread_ttl=timedelta(days=1), message_ttl=timedelta(seconds=1)),
             )
         )
+
+    def user(self) -> Any:
+        return self.random.choice((None, ANY_USER, 7, -1, *map(self._identifier, range(4))))
+
+    def _identifier(self, _: int) -> Any:
+        return self.identifier()
+
+    def number(self) -> Any:
+        """Return a count: mostly a small one, sometimes one that no storage can hold."""
+        small = self.random.random() < 0.7
+        return self.random.randrange(4) if small else self.random.choice((None, *_NUMBERS, *_FLOATS))
+
+    def seconds(self) -> Any:
+        usual = self.random.random() < 0.5
+        choices: tuple[Any, ...] = (
+            (0, 0.001, 5, 366 * 86_400) if usual else (timedelta.max, timedelta(1), *_NUMBERS, *_FLOATS)
+        )
+        return self.random.choice(choices)
+
+    def cursor(self) -> Any:
+        return self.known() if self.random.random() < 0.6 else self.random.choice((self.identifier(), self.text()))
+
+    def changes(self) -> dict[str, Any]:
+        """Return fields of a thread to change, by keyword."""
+        fields: dict[str, Callable[[], Any]] = {
+            "thread_name": self.text, "run_id": self.identifier, "user_id": self.user, "retention": self.policy,
+            "ttl": self.seconds, "tags": partial(_tags, self), "metadata": partial(_mapping, self), "bogus": self.text,
+        }  # fmt: skip
+        chosen = self.random.sample(list(fields), self.random.randrange(4))
+        return {each: fields[each]() if self.random.random() < 0.9 else self.thing() for each in chosen}
 
     def description(self) -> Any:
         fields = {"thread_name": self.text(), "tags": (self.text(),), "metadata": {"k": self.thing()}}
@@ -142,8 +206,10 @@ class Values:
 
     def argument(self, name: str) -> Any:
         """Return a value for the parameter of that name, mostly of the right kind."""
+        if name == "**":
+            return self.changes()
         drawn = _FOR.get(name)
-        if drawn is None or self.random.random() < 0.15:
+        if drawn is None or self.random.random() < 0.06:
             return self.thing() if name not in _CALLED else None
         return drawn(self)
 
@@ -164,25 +230,46 @@ def _some(draw: Callable[[Values], Any]) -> Callable[[Values], list[Any]]:
     return lambda values: [draw(values) for _ in range(values.random.randrange(4))]
 
 
-_CALLED: Final = ("choose", "progress", "rebuild")
+def _tags(values: Values) -> Any:
+    return values.random.choice(((), "x", ("x",), ["x", "x"], {"x": 1}, ("x" * 300,), [values.text()] * 3, range(5)))
+
+
+def _one_of(*choices: Any) -> Callable[[Values], Any]:
+    return lambda values: values.random.choice(choices)
+
+
+_HANDLES: Final = ("checkpoint_id", "message_id", "thread_id", "position", "config")
+_USABLE: Final = (Checkpoint, CheckpointInfo, Message, ThreadInfo, SearchHit, Event, str)
+"""Results that can be the argument of another call."""
+_CALLED: Final = ("choose", "progress", "rebuild", "begin", "count_tokens")
 """Parameters that are callbacks, whose errors are not Clew's."""
 _FOR: Final[dict[str, Callable[[Values], Any]]] = {
     **dict.fromkeys(("config", "config_a", "config_b"), Values.config),
     **dict.fromkeys(("state", "obj"), Values.state),
-    **dict.fromkeys(("thread_id", "message_id", "user_id", "run_id", "before", "new_id", "holder"), Values.identifier),
+    **dict.fromkeys(("thread_id", "message_id", "run_id", "new_id", "holder", "to"), Values.identifier),
+    **dict.fromkeys(("before", "after", "since", "to"), Values.cursor),
     **dict.fromkeys(("run_ids", "remove", "remove_messages"), _some(Values.identifier)),
     **dict.fromkeys(("metadata", "where", "set", "attachments"), _mapping),
-    **dict.fromkeys(("limit", "offset", "step"), lambda values: values.random.choice((None, *_NUMBERS))),
-    **dict.fromkeys(("ttl", "wait"), lambda values: values.random.choice((0, 0.001, -1, *_FLOATS)) if values else 0),
-    **dict.fromkeys(("search", "node_name"), Values.text),
-    **dict.fromkeys(("keep", "dry_run", "touch"), lambda values: values.random.choice((True, False, ()))),
-    **dict.fromkeys(_CALLED, lambda values: None),
+    **dict.fromkeys(("limit", "offset", "step", "last", "max_tokens", "turns"), Values.number),
+    **dict.fromkeys(("ttl", "wait", "timeout"), Values.seconds),
+    **dict.fromkeys(("search", "node_name", "text"), Values.text),
+    **dict.fromkeys(("keep", "dry_run", "touch"), _one_of(True, False, ())),
+    **dict.fromkeys(_CALLED, _one_of(None)),
     "messages": _some(Values.message),
     "append": lambda values: {values.text(): [values.thing()]},
     "policy": Values.policy,
     "info": Values.description,
-    "namespaces": lambda values: values.random.choice(("own", "all", "other")),
-    "on_conflict": lambda values: values.random.choice(("branch", "fail", "raise")),
-    "parent": lambda values: values.random.choice((None, HEAD)),
-    "known": lambda values: None,
+    "namespaces": _one_of("own", "all", "other"),
+    "on_conflict": _one_of("branch", "reject", "raise"),
+    "parent": _one_of(None, HEAD),
+    "known": Values.known,
+    "user_id": Values.user,
+    "tags": _tags,
+    "branches": _one_of("head", "all", "none"),
+    "as_": _one_of(None, "openai", "openai-responses", "anthropic", "gemini", "langchain", "other"),
+    # What a counter returns is an argument, too.
+    "count_tokens": _one_of(
+        *(lambda _, count=count: count for count in (1, 0, -1, 1.5, math.nan, "x", None, 1 << 200))
+    ),
+    "begin": _one_of(None, {"n": 1}, dict, list, object),
 }

@@ -49,7 +49,7 @@ def run_case(kind: str, number: int, folder: Path, around: Around) -> Result:
     outcome = Outcome()
     try:
         if kind == "calls":
-            call_case(number, outcome)
+            call_case(number, outcome, folder)
         elif kind == "stores":
             store_case(number, outcome, folder, list(around.golden))
         else:
