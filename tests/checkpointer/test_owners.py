@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 import clew
+from clew.model.config import OwnConfig
 from tests.checkpointer.support import text
 
 ALICE = {"thread_id": "t", "user_id": "alice"}
@@ -196,3 +197,35 @@ def test_a_misspelled_user_id_is_refused_with_the_key_that_was_meant(checkpointe
         with pytest.raises(clew.ConfigError, match=r"unknown key 'userid'; did you mean 'user_id'\?"):
             call({"thread_id": "x", "userid": "ana"})
     assert checkpointer.list_threads({"user_id": clew.ANY_USER}) == []
+
+
+@pytest.mark.parametrize(
+    "way", ["put_state", "fork", "copy_thread", "put_thread", "list_threads", "erase_user", "watch"]
+)
+def test_no_id_that_a_caller_passes_reaches_an_adapters_own_thread(way, checkpointer):
+    own = OwnConfig("part", "name")
+    thread_id, user_id = own["thread_id"], own["user_id"]
+    checkpointer.put_messages(own, [{"role": "user", "content": "hello"}])
+    checkpointer.put_state("t", {"n": 1})
+    calls = {
+        "put_state": [
+            lambda: checkpointer.put_state(thread_id, {}),
+            lambda: checkpointer.put_state(dict(own), {}),
+            lambda: checkpointer.put_state({"thread_id": thread_id, "user_id": "ann"}, {}),
+            lambda: checkpointer.put_state({"thread_id": "t", "user_id": user_id}, {}),
+        ],
+        "fork": [lambda: checkpointer.fork("t", thread_id)],
+        "copy_thread": [lambda: checkpointer.copy_thread("t", thread_id)],
+        "put_thread": [lambda: checkpointer.put_thread({"thread_id": "t", "user_id": clew.ANY_USER}, user_id=user_id)],
+        "list_threads": [lambda: checkpointer.list_threads({"user_id": user_id})],
+        "erase_user": [lambda: checkpointer.erase_user(user_id)],
+        "watch": [lambda: checkpointer.watch({"user_id": user_id}), lambda: checkpointer.watch(dict(own))],
+    }
+    for call in calls[way]:
+        with pytest.raises(clew.ConfigError, match="reserved"):
+            call()
+    assert [each.content for each in checkpointer.list_messages(own)] == ["hello"]
+    operator = {"thread_id": thread_id, "user_id": clew.ANY_USER}
+    assert len(checkpointer.list_messages(operator)) == 1
+    checkpointer.delete_thread(operator)
+    assert checkpointer.list_messages(own) == []

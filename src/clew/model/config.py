@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
@@ -25,8 +26,10 @@ class AnyUser(enum.Enum):
 ANY_USER: Final = AnyUser.ANY_USER
 """Acts for all users: for tools and maintenance, never for a user's request."""
 
-RESERVED_USER: Final = "\0"
-"""An id that no user may have: Clew owns unfinished copies with it (see `storage.protocol`)."""
+RESERVED: Final = "\0"
+"""How the ids of users and threads begin that no caller may name, except with `ANY_USER`."""
+RESERVED_USER: Final = RESERVED
+"""The owner of unfinished copies (see `storage.protocol`)."""
 _ID_BITS: Final = 128
 """How many bits a numeric id may have: as many as a UUID."""
 
@@ -49,8 +52,23 @@ class Address(Struct, frozen=True, kw_only=True):
     namespace: str
 
 
+class OwnConfig(dict[str, Any]):
+    """The config of a thread that an adapter keeps for itself, with the user that owns it.
+
+    Nothing that users pass as ids of threads or users reaches such a thread.
+    """
+
+    def __init__(self, part: str, name: str) -> None:
+        thread_id = f"{RESERVED}{part}/{checked_text('name', name)}"
+        super().__init__(thread_id=thread_id, user_id=f"{RESERVED}{part}")
+
+
 def read_config(config: Config | str) -> Address:
     """Return the address in `config`. Raises ConfigError if it is missing or invalid."""
+    if isinstance(config, OwnConfig):
+        return Address(
+            thread_id=config["thread_id"], user=config["user_id"], run_id=None, checkpoint_id=None, namespace=""
+        )
     if isinstance(config, (str, int)) and not isinstance(config, bool):
         return Address(thread_id=_thread_id(config), user=None, run_id=None, checkpoint_id=None, namespace="")
     if not isinstance(config, Mapping):
@@ -59,11 +77,12 @@ def read_config(config: Config | str) -> Address:
     if thread_id is None:
         thread_id = config.get("session_id")
     if thread_id is None:
-        raise ConfigError(f"config needs a 'thread_id'; it has {', '.join(map(repr, config)) or 'nothing'}")
-    namespace = config.get("checkpoint_ns")
+        keys = [shown(key) for key in islice(config, len(_KEYS))]
+        raise ConfigError(f"config needs a 'thread_id'; it has {', '.join(keys) or 'nothing'}")
+    namespace, user = config.get("checkpoint_ns"), read_user(config)
     return Address(
-        thread_id=_thread_id(thread_id),
-        user=read_user(config),
+        thread_id=_thread_id(thread_id, user),
+        user=user,
         run_id=_optional_text("run_id", config.get("run_id")),
         checkpoint_id=_optional_text("checkpoint_id", config.get("checkpoint_id")),
         namespace="" if namespace is None or namespace == "" else _text("checkpoint_ns", namespace),
@@ -103,16 +122,23 @@ def user_of(user_id: object) -> User:
     if isinstance(user_id, int) and not isinstance(user_id, bool):
         return _digits("user_id", user_id)
     user = _text("user_id", user_id)
-    if user == RESERVED_USER:
-        raise ConfigError("config['user_id'] is a NUL character, which is reserved: use another id")
+    if user.startswith(RESERVED):
+        raise _reserved("user_id")
     return user
 
 
-def _thread_id(value: object) -> str:
+def _thread_id(value: object, user: User = None) -> str:
     """Return a thread id: text, or a number, which becomes its digits."""
     if isinstance(value, int) and not isinstance(value, (bool, enum.Enum)):
         return _digits("thread_id", value)
-    return _text("thread_id", value)
+    thread_id = _text("thread_id", value)
+    if thread_id.startswith(RESERVED) and user is not ANY_USER:
+        raise _reserved("thread_id")
+    return thread_id
+
+
+def _reserved(name: str) -> ConfigError:
+    return ConfigError(f"config[{name!r}] begins with a NUL character, which is reserved: use another id")
 
 
 def _digits(name: str, value: int) -> str:

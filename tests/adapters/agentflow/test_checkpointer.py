@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 
 import clew
 from clew.adapters.agentflow import ClewCheckpointer, framework
-from clew.adapters.agentflow.cache import OWNER
 from clew.adapters.agentflow.framework import AgentState, Message, ThreadInfo
+from clew.model.config import OwnConfig
 from tests.adapters.agentflow.support import NAME, AgentflowCheckpointer, said, texts
 from tests.checkpointer.support import run
 
@@ -269,7 +269,7 @@ def test_values_that_ended_long_ago_are_removed(store, clock):
             await adapter.aput_cache_value("urls", str(number), number, ttl_seconds=1)
         clock.advance(4000)
         await adapter.aput_cache_value("urls", "new", 1, ttl_seconds=1)
-        kept = await memory.alist_messages({"thread_id": f"{OWNER}/urls", "user_id": OWNER}, limit=None)
+        kept = await memory.alist_messages(OwnConfig("agentflow.cache", "urls"), limit=None)
         assert [each.message_id for each in kept] == ["new"]
 
     run(go())
@@ -421,28 +421,31 @@ def test_a_config_without_a_user_is_the_anonymous_one_of_the_graph(store, user):
     run(go())
 
 
-def test_the_threads_of_the_cache_are_reserved(store):
-    adapter = ClewCheckpointer(store.open())
+def test_no_id_of_a_user_or_thread_reaches_the_cache(store):
+    memory = store.open()
+    adapter = ClewCheckpointer(memory)
+    own = OwnConfig("agentflow.cache", "stop_request")
 
     async def go():
-        for config in (
-            {"thread_id": f"{OWNER}/stop_request", "user_id": "bob"},
-            {"thread_id": "t", "user_id": OWNER},
-            {"thread_id": f"{OWNER}/stop_request", "user_id": OWNER},
-        ):
-            for call in (
-                adapter.aget_state(config),
-                adapter.aput_state(config, AgentState()),
-                adapter.alist_messages(config),
-                adapter.aput_messages(config, [said("hello")]),
-                adapter.aclean_thread(config),
-                adapter.arequest_stop(config),
+        for name in ("agentflow.cache", own["user_id"]):
+            for config in (
+                {"thread_id": f"{name}/stop_request", "user_id": "bob"},
+                {"thread_id": f"{name}/stop_request", "user_id": name},
+                {"thread_id": "t", "user_id": name},
             ):
-                with pytest.raises(clew.ConfigError, match="reserved"):
-                    await call
-        with pytest.raises(clew.ConfigError, match="reserved"):
-            await adapter.alist_threads({"user_id": OWNER})
+                # Before anybody asked for a stop: whoever comes first must not own the cache's thread.
+                for target, said_there in ((memory, {"role": "user", "content": "x"}), (adapter, said("hello"))):
+                    try:
+                        await target.aput_messages(config, [said_there])
+                    except clew.ConfigError as error:
+                        assert "reserved" in str(error)
         await adapter.arequest_stop(ANN)
+        assert await adapter.ais_stop_requested(ANN)
+        stranger = {"thread_id": "agentflow.cache/stop_request", "user_id": "bob"}
+        assert [each.message_id for each in await memory.alist_messages(own)] != []
+        assert len(await memory.alist_messages(stranger)) == 2
+        await memory.adelete_thread(stranger)
+        assert await memory.aerase_user("agentflow.cache") == 1
         assert await adapter.ais_stop_requested(ANN)
 
     run(go())

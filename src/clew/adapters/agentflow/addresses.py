@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from clew.adapters.agentflow.cache import OWNER as CACHE
 from clew.adapters.agentflow.framework import DEFAULT_ANONYMOUS_USER_ID
-from clew.errors import ConfigError
 
 Thread = tuple[str, str]
 """A thread id and a user id."""
 
 
 def address_of(config: dict[str, Any]) -> dict[str, Any]:
-    """Return Clew's config for Agentflow's, where ids may be numbers.
-
-    Raises ConfigError for the threads of the shared cache, which hold every user's stop requests.
-    """
+    """Return Clew's config for Agentflow's, where ids may be numbers."""
     thread_id, run_id = config.get("thread_id"), config.get("run_id")
-    if isinstance(thread_id, str) and thread_id.startswith(f"{CACHE}/"):
-        raise ConfigError(
-            f"thread ids that begin with {CACHE + '/'!r} are reserved; use another one, not {thread_id!r}"
-        )
     return {
         "thread_id": str(thread_id) if isinstance(thread_id, int) else thread_id,
         "user_id": user_of(config),
@@ -32,8 +23,6 @@ def address_of(config: dict[str, Any]) -> dict[str, Any]:
 def user_of(config: dict[str, Any]) -> Any:
     """Return the user, or the anonymous one. Clew's threads without an owner are open to all."""
     user_id = config.get("user_id")
-    if user_id == CACHE:
-        raise ConfigError(f"the user id {CACHE!r} is reserved; use another one")
     return DEFAULT_ANONYMOUS_USER_ID if user_id is None else user_id
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from clew.checkpointer.base import BaseCheckpointer
 from clew.clock import Clock
 from clew.errors import ThreadDeletedError
+from clew.model.config import OwnConfig
 from clew.model.message import Message
 
-OWNER: Final = "agentflow.cache"
-"""The reserved owner of the cache's threads, which no user's list contains."""
+_PART: Final = "agentflow.cache"
 _SWEEP_EVERY: Final = 100
 _GRACE: Final = timedelta(hours=1)
 
@@ -74,5 +74,5 @@ class TimedValues:
         return expires_at is not None and expires_at + by <= self._clock.now()
 
 
-def _thread(namespace: str) -> dict[str, str]:
-    return {"thread_id": f"{OWNER}/{namespace}", "user_id": OWNER}
+def _thread(namespace: str) -> OwnConfig:
+    return OwnConfig(_PART, namespace)
