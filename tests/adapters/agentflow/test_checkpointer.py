@@ -425,23 +425,28 @@ def test_no_id_of_a_user_or_thread_reaches_the_cache(store):
     memory = store.open()
     adapter = ClewCheckpointer(memory)
     own = OwnConfig("agentflow.cache", "stop_request")
+    stranger = {"thread_id": "agentflow.cache/stop_request", "user_id": "bob"}
 
     async def go():
-        for name in ("agentflow.cache", own["user_id"]):
-            for config in (
-                {"thread_id": f"{name}/stop_request", "user_id": "bob"},
-                {"thread_id": f"{name}/stop_request", "user_id": name},
-                {"thread_id": "t", "user_id": name},
+        # Before anybody asked for a stop: whoever comes first must not own the cache's thread.
+        for config in (stranger, {"thread_id": "t", "user_id": "agentflow.cache"}):
+            await memory.aput_messages(config, [{"role": "user", "content": "x"}])
+            await adapter.aput_messages(config, [said("hello")])
+        for config in (
+            {"thread_id": own["thread_id"], "user_id": "bob"},
+            {"thread_id": "t", "user_id": own["user_id"]},
+            dict(own),
+        ):
+            for call in (
+                memory.aput_messages(config, [{"role": "user", "content": "x"}]),
+                adapter.aput_messages(config, [said("hello")]),
+                adapter.aget_state(config),
+                adapter.aclean_thread(config),
             ):
-                # Before anybody asked for a stop: whoever comes first must not own the cache's thread.
-                for target, said_there in ((memory, {"role": "user", "content": "x"}), (adapter, said("hello"))):
-                    try:
-                        await target.aput_messages(config, [said_there])
-                    except clew.ConfigError as error:
-                        assert "reserved" in str(error)
+                with pytest.raises(clew.ConfigError, match="reserved"):
+                    await call
         await adapter.arequest_stop(ANN)
         assert await adapter.ais_stop_requested(ANN)
-        stranger = {"thread_id": "agentflow.cache/stop_request", "user_id": "bob"}
         assert [each.message_id for each in await memory.alist_messages(own)] != []
         assert len(await memory.alist_messages(stranger)) == 2
         await memory.adelete_thread(stranger)

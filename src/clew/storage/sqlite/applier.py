@@ -13,6 +13,7 @@ import sqlite3
 from clew.errors import ClewError
 from clew.ids import new_id
 from clew.model.commit import Applied, Begin, Commit, Removal
+from clew.model.config import User
 from clew.model.message import folded
 from clew.model.records import Basis
 from clew.storage.conversions import micros, moment_or_none, pack_ranges, text_bytes
@@ -132,7 +133,7 @@ class Applier:
             if fast_path and self._fits_fast_path(commit) and (applied := self._apply_on_fast_path(commit)):
                 return applied
             self._write_buffered()
-            self._facts.deleting = commit.remove is not None and commit.remove.thread
+            self._facts.are_for(commit.user, even_damaged=commit.remove is not None and commit.remove.thread)
             return self._write(commit, decide(commit, self._facts))
         except ClewError as error:
             return error
@@ -210,9 +211,9 @@ class Applier:
             created_at=commit.at,
         )
 
-    def thread(self, thread_id: str) -> Thread | None:
-        """The thread as of this transaction. Raises CorruptRecordError if its row is damaged."""
-        self._facts.deleting = False
+    def thread(self, thread_id: str, user: User) -> Thread | None:
+        """The thread as of this transaction, for a lease. Raises CorruptRecordError if its row can't be read."""
+        self._facts.are_for(user, even_damaged=True)
         return self._facts.thread(thread_id)
 
     def _write(self, commit: Commit, decided: Decision[Thread]) -> Applied:

@@ -6,13 +6,16 @@ import sqlite3
 from collections.abc import Callable
 
 from clew.model.commit import Commit, NewCheckpoint
+from clew.model.config import ANY_USER, User
 from clew.storage.columns import damage_of, damaged_thread
 from clew.storage.facts import StoredRow
+from clew.storage.rules import is_open_to
 from clew.storage.sqlite.removals import shared_before
 from clew.storage.sqlite.schema import named
-from clew.storage.sqlite.thread import Thread
+from clew.storage.sqlite.thread import Thread, ThreadRow
 
 _SQL = named("writes.sql")
+_UNREADABLE = "its row can't be read"
 _SOME = (str, type(None))
 _THREAD_TYPES = frozenset(
     (int, owner, int, str, *[int] * 9, chain, at, points, int)
@@ -42,28 +45,46 @@ class SQLiteFacts:
         self._threads = threads
         self._buffered = buffered
         self._write_buffered = write_buffered
-        self.deleting = False
-        """Whether the commit deletes its thread. That is all that can be done with a damaged one."""
+        self._user: User = ANY_USER
+        self._even_damaged = False
+
+    def are_for(self, user: User, *, even_damaged: bool = False) -> None:
+        """Set whom the next questions are for, and whether a damaged thread will do, as for deleting it."""
+        self._user = user
+        self._even_damaged = even_damaged
 
     def thread(self, thread_id: str) -> Thread | None:
         known = self._threads.get(thread_id)
         if known is None:
             row = self._execute(_SQL["thread"], (thread_id,)).fetchone()
             if row is not None:
-                if tuple(map(type, row)) not in _THREAD_TYPES:
-                    raise damaged_thread(thread_id, "its row can't be read")
                 known = Thread(thread_id, row)
-                if damage := known.mend():
-                    if not self.deleting:
-                        raise damaged_thread(thread_id, damage_of([damage]))
+                if (damage := self._damage_of(known, row)) is None:
+                    self._threads[thread_id] = known
+                elif isinstance(known.owner, str) and not is_open_to(known.owner, self._user):
+                    # The rules refuse it, as they would if it were whole. A stranger learns nothing more.
                     return known
-                self._threads[thread_id] = known
+                elif not self._even_damaged or damage == _UNREADABLE:
+                    raise damaged_thread(thread_id, damage)
         return known
 
     def end_of_missing(self, thread_id: str) -> str | None:
         found = self._execute(_SQL["end_of_missing"], (thread_id,)).fetchone()
         # A damaged one counts as forgotten.
         return found[0] if found and type(found[0]) is str else None
+
+    def _damage_of(self, thread: Thread, row: ThreadRow) -> str | None:
+        if tuple(map(type, row)) not in _THREAD_TYPES:
+            return _UNREADABLE
+        if damage := thread.mend():
+            return damage_of([damage])
+        self._write_buffered()
+        head = self._execute(_SQL["main_head"], (thread.thread_no,)).fetchone()
+        if head is not None and head[1] > thread.sequence:
+            # A new checkpoint would get a lower number than the head, and would not be found.
+            return damage_of(["sequence"])
+        thread.heads[""] = None if head is None else head[0]
+        return None
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
         return self._execute(_SQL["committed"], (commit.commit_id, thread.thread_no)).fetchone() is not None
@@ -82,9 +103,6 @@ class SQLiteFacts:
             rows = self._execute(_SQL["main_head"], (thread.thread_no,))
         found = next((row for row in rows if row[0] not in without), None)
         rows.close()
-        if found is not None and found[1] > thread.sequence:
-            # A new checkpoint would get a lower number than the head, and would not be found.
-            raise damaged_thread(thread.thread_id, "its sequence can't be read")
         head = found[0] if found is not None else None
         if not without:
             thread.heads[namespace] = head

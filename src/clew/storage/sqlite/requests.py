@@ -35,7 +35,7 @@ class LeaseRequest:
     def __call__(self, applier: Applier) -> LeaseRecord:
         thread_id, holder, now = self.thread_id, self.holder, self.now
         execute = applier.connection.execute
-        thread = applier.thread(thread_id)
+        thread = applier.thread(thread_id, self.user)
         if thread:
             check_owner(thread_id, thread.owner, self.user)
         space = lease_space(thread, self.user)

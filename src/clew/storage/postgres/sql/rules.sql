@@ -34,11 +34,15 @@
 -- name: head
 (in_any_parent OR t.head IS NOT DISTINCT FROM in_parent)
 
--- The thread's numbers are in range, unless they are damaged. Times are those of the years 1 to 9999.
+-- The thread's numbers are in range, unless they are damaged. Times are those of the years 1 to 9999. With
+-- a lower sequence than the head's, a new checkpoint would not be found.
 -- name: sound
 (least(t.epoch, t.next_value, t.sequence, t.next_message, t.message_count, t.checkpoint_count, t.size) >= 0
     AND greatest(t.epoch, t.next_value, t.sequence, t.next_message, t.message_count, t.checkpoint_count, t.size) <= @largest
-    AND t.updated_at BETWEEN -62135596800000000 AND 253402300799999999)
+    AND t.updated_at BETWEEN -62135596800000000 AND 253402300799999999
+    AND t.sequence >= coalesce((
+        SELECT last.sequence FROM @schema.checkpoints AS last
+        WHERE last.thread_id = t.thread_id AND last.namespace = '' ORDER BY last.sequence DESC LIMIT 1), 0))
 
 -- name: advanced
 sequence = t.sequence + 1, next_value = coalesce(in_first + in_count, t.next_value),

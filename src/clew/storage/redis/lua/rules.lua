@@ -43,7 +43,9 @@ if header then
   end
   if number then base = CHECKPOINTS + number * SPACE end
   local own = 'c0:' .. commit_id
-  local scores = call('ZMSCORE', key, 'r' .. commit_id, own, number and 'c' .. number .. ':' .. made_id or own)
+  local scores = call('ZMSCORE', key, 'r' .. commit_id, own, number and 'c' .. number .. ':' .. made_id or own, 'c0:' .. head)
+  -- With a lower sequence than the head's, a new checkpoint would not be found.
+  if whole ~= 't' and scores[4] and -scores[4] > CHECKPOINTS + sequence then return {0, 'damaged', '', ''} end
   local known = scores[1]
   if scores[2] and not known then
     known = read_checkpoint(call('ZRANGEBYSCORE', key, -scores[2], -scores[2])[1]).own
