@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -113,6 +114,35 @@ async def heard_within(heard: Answer[None], seconds: float) -> bool:
         await woken
     finally:
         timer.cancel()
+    return heard.done
+
+
+async def heard_or_seen(heard: Answer[None], look: Callable[[], bool], every: float) -> bool:
+    """Wait until the bell rings, or `look()` returns True; it is called each `every` seconds, and must not raise.
+
+    Returns whether the bell rang. A look that sees nothing wakes no task.
+    """
+    if may_block():
+        while not heard.comes_within(every):
+            if look():
+                return False
+        return True
+    if heard.done:
+        return True
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def look_again() -> None:
+        # Once the wait is over, the next look is the last.
+        if not woken.done():
+            if look():
+                woken.set_result(None)
+            else:
+                loop.call_later(every, look_again)
+
+    loop.call_later(every, look_again)
+    heard.then(partial(_wake_from_afar, loop, woken))
+    await woken
     return heard.done
 
 

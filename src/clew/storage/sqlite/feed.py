@@ -24,6 +24,11 @@ _ADD = BulkStatement(_SQL["add"])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(FeedParts).decode
 _SECOND = 1_000_000
+LOOK_SECONDS = 0.15
+"""How often a waiting watcher looks for commits of other processes."""
+_LOOKS_PER_READ = 50
+"""Looks after which the file is read in any case."""
+_WHOLE_SECOND = 1_000_000_000
 _TICK = 0.05
 """Seconds within which two writes may have the same time."""
 Stamp = tuple[int, int] | None
@@ -116,6 +121,31 @@ def wal_stamp(path: str) -> Stamp:
     except OSError:
         return None
     return None if abs(time.time() - found.st_mtime) < _TICK else (found.st_size, found.st_mtime_ns)
+
+
+class Looks:
+    """Looks at the log's size and time, which mostly show that nothing was written.
+
+    Reading the file takes fifty times as long. It is read from time to time all the same, and at each look
+    where times have no fraction of a second: such a file system may not show a write.
+    """
+
+    def __init__(self, path: str, stamp: Stamp, seconds: float) -> None:
+        self._path = path
+        self._stamp = stamp
+        self.left = max(1, round(seconds / LOOK_SECONDS))
+        self.saw_a_write = False
+        """Whether the last look saw that the log was written to, or may have been."""
+
+    def __call__(self) -> bool:
+        """Look once. Returns whether that ends the wait."""
+        self.left -= 1
+        before, stamp = self._stamp, wal_stamp(self._path)
+        self._stamp = stamp
+        self.saw_a_write = stamp is None or stamp != before or not stamp[1] % _WHOLE_SECOND
+        if not self.left % _LOOKS_PER_READ and self.left:
+            self.saw_a_write = True
+        return self.saw_a_write or not self.left
 
 
 class Found(NamedTuple):

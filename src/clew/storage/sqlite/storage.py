@@ -39,13 +39,13 @@ from clew.model.records import AttachmentRecord, FoundMessage, JournalEntry, Lea
 from clew.os_threads import Hands
 from clew.storage.batching import ReadBatcher
 from clew.storage.execution import may_block, offload
-from clew.storage.feed import heard_within
+from clew.storage.feed import heard_or_seen
 from clew.storage.loops import forget_closed
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.sqlite import feed, queries
 from clew.storage.sqlite.connections import Connections, Synchronous
 from clew.storage.sqlite.failures import storage_error
-from clew.storage.sqlite.feed import Stamp
+from clew.storage.sqlite.feed import LOOK_SECONDS, Looks
 from clew.storage.sqlite.fts5 import begin_merge, continue_merge, existing_indexes, is_index_damaged
 from clew.storage.sqlite.requests import (
     LeaseRequest,
@@ -70,10 +70,6 @@ _LOADS_AT_ONCE, _LOADS_TOGETHER = 2, 32
 """Two calls, so that a large state delays nobody. More would compete for the GIL."""
 _PAGES_RECLAIMED_AT_ONCE = 2_000
 _FORK_PATIENCE = 10.0
-_LOOK_SECONDS = 0.1
-"""How often a waiting watcher looks for commits of other processes."""
-_LOOKS_PER_READ = 10
-"""Looks after which the file is read in any case."""
 
 
 class _Opened:
@@ -245,8 +241,9 @@ class SQLiteStorage:
         try:
             page, last = await self._feed_page(query)
             if query.wait and query.after is not None and not page.entries and not page.gap:
-                await self._await_entry(heard, last, stamp, query.wait)
-                page, _ = await self._feed_page(query)
+                looks = Looks(self.path, stamp, query.wait)
+                if await self._await_entry(heard, last, looks):
+                    page, _ = await self._feed_page(query)
             return page
         finally:
             bell.hang_up(heard)
@@ -263,17 +260,14 @@ class SQLiteStorage:
             # Nobody watched until now.
             query, gap = FeedQuery(), query.after is not None
 
-    async def _await_entry(self, heard: Answer[None], last: int, stamp: Stamp, seconds: float) -> None:
-        """Wait until this process or another one writes an entry after `last`."""
-        looks = 0
-        while (left := seconds - looks * _LOOK_SECONDS) > 0 and not await heard_within(heard, min(_LOOK_SECONDS, left)):
-            looks += 1
-            # Most looks only see that the log was not written to: reading the file takes fifty times as long.
-            before, stamp = stamp, feed.wal_stamp(self.path)
-            if stamp is not None and stamp == before and looks % _LOOKS_PER_READ:
-                continue
-            if await self._read(feed.last_number) != last:
-                return
+    async def _await_entry(self, heard: Answer[None], last: int, looks: Looks) -> bool:
+        """Wait until this process or another one writes an entry after `last`. Returns whether one did."""
+        while not await heard_or_seen(heard, looks, LOOK_SECONDS):
+            if looks.saw_a_write and await self._read(feed.last_number) != last:
+                return True
+            if not looks.left:
+                return False
+        return True
 
     async def own(self, name: Own) -> bytes | None:
         return await self._read(queries.own, name)
