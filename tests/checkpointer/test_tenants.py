@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,19 +16,8 @@ SECRET = "tangerine"
 ALICE = {"thread_id": "t", "user_id": "alice"}
 BOB = {"thread_id": "t", "user_id": "bob"}
 STRANGERS = [pytest.param(BOB, id="another user"), pytest.param({"thread_id": "t"}, id="no user")]
-OPERATORS = {
-    "clear_all",
-    "cleanup",
-    "compact",
-    "delete_runs",
-    "erase_user",
-    "ping",
-    "reseal",
-    "setup",
-    "status",
-    "warm",
-}
-"""Methods for operators, who act for everybody or name the user whose threads they mean. They need no owner."""
+OPERATORS = {"clear_all", "ping", "setup", "status"}
+"""Methods for operators, who act for everybody. They name neither a thread nor a user."""
 LIFE = {"release", "close", "setup"}
 ARGUMENTS: dict[str, Any] = {
     "append": {"m": ["x"]},
@@ -37,7 +27,8 @@ ARGUMENTS: dict[str, Any] = {
     "message_id": "m1",
     "messages": [clew.Message(message_id="m1", role="user", content="changed")],
     "node_name": "n",
-    "policy": clew.RetentionPolicy(max_history=1),
+    "policy": clew.RetentionPolicy(max_history=1, max_bytes=0, message_ttl=timedelta(microseconds=1)),
+    "run_ids": ["r"],
     "search": SECRET,
     "state": {"m": ["changed"]},
     "text": SECRET,
@@ -72,7 +63,7 @@ def arguments_of(name: str, stranger: dict[str, Any], checkpoint_id: str | None)
             given[each] = stranger.get("user_id")
         elif each == "thread_id":
             given[each] = "stolen"
-        elif each in ("search", "text") or each in required(name):
+        elif each in ("search", "text", "policy") or each in required(name):
             assert each in ARGUMENTS, (
                 f"{name}() has the parameter {each!r}, which this test does not know: add a value for it to ARGUMENTS, so "
                 f"that the method is called as another tenant; if the method is for operators only, add it to OPERATORS"
@@ -84,8 +75,9 @@ def arguments_of(name: str, stranger: dict[str, Any], checkpoint_id: str | None)
 @pytest.fixture
 def alices(checkpointer):
     """Alice's thread with everything in it, read and written by this very checkpointer."""
+    checkpointer.put_state({**ALICE, "run_id": "r"}, {"m": [SECRET]})
     made = checkpointer.put_checkpoint(
-        ALICE,
+        {**ALICE, "run_id": "r"},
         {"m": [f"{SECRET} {number} " + "x" * 300 for number in range(5)]},
         messages=[clew.Message(message_id="m1", role="user", content=f"a {SECRET}")],
         metadata={"note": SECRET},
@@ -148,3 +140,29 @@ def test_methods_that_take_a_config_or_user_are_called_as_a_stranger():
         )
     assert {"get_state", "search", "fork", "turn", "put_messages"} <= called
     assert set(methods()) >= OPERATORS - LIFE, "remove methods that are gone from OPERATORS"
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS - LIFE - {"clear_all"}))
+def test_what_operators_see_without_naming_a_user_shows_no_content(name, alices):
+    assert SECRET not in repr(getattr(alices, name)())
+
+
+@pytest.mark.parametrize("name", ["cleanup", "compact", "delete_runs"])
+def test_an_operator_changes_with_any_user_what_a_stranger_could_not(name, alices):
+    before = seen_by_alice(alices)
+    call(alices, name, arguments_of(name, {"thread_id": "t", "user_id": clew.ANY_USER}, None))
+    assert name == "compact" or seen_by_alice(alices) != before
+
+
+@pytest.mark.parametrize("whose", [BOB, {"user_id": "bob"}, {"thread_id": "t"}, {"user_id": None}], ids=str)
+def test_a_stranger_who_watches_is_told_nothing(whose, alices):
+    with alices.watch(ALICE) as watched:
+        start = watched.position
+    with alices.watch(whose, timeout=0) as live, alices.watch(ALICE, timeout=0) as owners:
+        alices.put_state(ALICE, {"m": [SECRET]})
+        alices.put_messages(ALICE, [clew.Message(role="user", content=SECRET)])
+        alices.delete_message(ALICE, "m1")
+        told = [[event.kind for event in events] for events in (live, owners)]
+    later = [event.kind for event in alices.watch(whose, since=start, timeout=0)]
+    assert (told[0], later) == ([], [])
+    assert len(told[1]) >= 2
