@@ -46,6 +46,7 @@ FULL = (
     "studio/test_accessibility.py",
     "studio/test_acting.py",
     "studio/test_live.py",
+    "studio/test_modules.py",
     "studio/test_scale.py",
     "studio/test_screenshots.py",
     "studio/test_studio.py",

@@ -25,7 +25,7 @@ def take(page: Any, folder: Path, name: str) -> None:
 
 
 def test_every_view_makes_a_good_picture(studio, tmp_path, request):
-    folder = Path(request.config.getoption("--screenshots") or tmp_path / "images")
+    folder = Path(request.config.getoption("--screenshots", None) or tmp_path / "images")
     page = studio.open(width=1280, height=760)
     page.locator(".rows li").nth(10).wait_for()
     shown(page, "Live", ".top")

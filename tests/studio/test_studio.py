@@ -47,10 +47,25 @@ def test_a_search_finds_names_and_messages_with_snippets(studio):
     page.get_by_label("Search").fill("number 41")
     shown(page, "No thread matches")
     page.locator(".hits a").first.click()
-    shown(page, "Conversation")
+    page.locator(".message.wanted", has_text="umber 41").wait_for()
     page.go_back()
     page.get_by_label("Search").fill("LISBON")
     shown(page, "2 threads")
+
+
+def test_a_hit_leads_to_its_message_however_far_back_it_is(studio):
+    for number in range(450):
+        studio.memory.put_messages("long", [{"role": "user", "content": f"This is number {number}."}])
+    page = studio.open("#/?q=this is number 17.")
+    page.locator(".hits a").click()
+    found = page.locator(".message.wanted", has_text="This is number 17.")
+    found.wait_for()
+    until(page, "document.querySelector('.message.wanted').getBoundingClientRect().top > 100")
+    until(page, "document.querySelector('.message.wanted').getBoundingClientRect().top < innerHeight")
+    # What a tool returned stands under its call, which unfolds.
+    page.goto(f"{studio.address}/#/?q=64.80 EUR")
+    page.locator(".hits a").first.click()
+    page.locator(".message.wanted details[open]", has_text="3 legs, 64.80 EUR").wait_for()
 
 
 def test_a_thread_shows_its_conversation_with_tools_tables_and_images(studio):
@@ -358,7 +373,8 @@ def test_clew_studio_without_a_store_shows_the_demo_conversation(browser, tmp_pa
         shown(page, "Three days in Lyon")
         print(f"the demo was shown after {time.monotonic() - started:.1f} s")
         page.get_by_text("Three days in Lyon").first.click()
-        shown(page, "By bus it takes", ".conversation")
+        shown(page, "Booked:", ".conversation")
+        assert page.locator(".timeline li").count() == 11
         page.close()
     assert not list(tmp_path.iterdir())
 

@@ -7,7 +7,7 @@ import { Tree } from "./tree.js";
 const LONG = 20_000;
 
 // The newest messages are at the end, and the view begins there. `onEarlier` loads what came before.
-export function Conversation({ messages, onEarlier, view }) {
+export function Conversation({ messages, onEarlier, view, wanted = null }) {
   const box = useRef(null);
   const seen = useRef({ first: null, height: 0, view: null, atEnd: true });
   useLayoutEffect(() => {
@@ -31,6 +31,12 @@ export function Conversation({ messages, onEarlier, view }) {
       scroller.removeEventListener("scroll", scrolled);
     };
   }, [messages, view]);
+  useLayoutEffect(() => {
+    const found = wanted && box.current?.querySelector(".message.wanted");
+    if (!found || seen.current.found === wanted) return;
+    Object.assign(seen.current, { found: wanted, atEnd: false });
+    found.scrollIntoView({ block: "center" });
+  }, [messages, wanted]);
   const { results, shown } = useMemo(() => pairs(messages), [messages]);
   if (!messages.length) return html`<p class="empty">Nothing was said on this branch.</p>`;
   let role = null;
@@ -42,7 +48,7 @@ export function Conversation({ messages, onEarlier, view }) {
     if (message.tool_results?.length && !own.length && !message.tool_calls.length) continue;
     const today = day(message.created_at);
     if (today !== date) drawn.push(html`<li class="date" key=${`date ${today} ${message.message_id}`}><span>${today}</span></li>`);
-    drawn.push(html`<${Message} key=${message.message_id} message=${message} own=${own} results=${results} again=${message.role === role && today === date} />`);
+    drawn.push(html`<${Message} key=${message.message_id} message=${message} own=${own} results=${results} wanted=${wanted} again=${message.role === role && today === date} />`);
     role = message.role;
     date = today;
   }
@@ -54,26 +60,28 @@ export function Conversation({ messages, onEarlier, view }) {
 
 function pairs(messages) {
   const results = new Map();
-  for (const message of messages) for (const result of message.tool_results ?? []) if (result.tool_call_id) results.set(result.tool_call_id, result);
+  for (const message of messages) for (const result of message.tool_results ?? []) if (result.tool_call_id) results.set(result.tool_call_id, { ...result, message_id: message.message_id });
   const shown = new Set(messages.flatMap((message) => message.tool_calls.map((call) => call.id)).filter((id) => results.has(id)));
   return { results, shown };
 }
 
-function Message({ message, own, results, again }) {
+function Message({ message, own, results, wanted, again }) {
   const known = ["user", "assistant", "system", "tool", "damaged"].includes(message.role) ? message.role : "other";
-  return html`<li class=${`message ${known} ${again ? "again" : ""}`}>
+  // A search also finds what a tool returned, which stands under its call.
+  const inside = message.tool_calls.find((call) => wanted && results.get(call.id)?.message_id === wanted);
+  return html`<li class=${`message ${known} ${again ? "again" : ""} ${message.message_id === wanted || inside ? "wanted" : ""}`}>
     ${!again && html`<header><b>${message.role}</b><time datetime=${message.created_at} title=${moment(message.created_at)}>${hour(message.created_at)}</time></header>`}
     ${!own.length && html`<${Content} content=${message.content} />`}
     ${message.role === "damaged" && html`<p>This message can't be read: ${String(message.metadata?.damage ?? message.metadata?.problem ?? "its record is damaged")}.</p>`}
-    ${message.tool_calls.map((call) => html`<${Call} call=${call} result=${results.get(call.id)} />`)}
+    ${message.tool_calls.map((call) => html`<${Call} call=${call} result=${results.get(call.id)} open=${call === inside} />`)}
     ${own.map((result) => html`<details class="call"><summary><span>result of <code>${result.name ?? result.tool_call_id}</code></span></summary><${Result} result=${result} /></details>`)}
   </li>`;
 }
 
-function Call({ call, result }) {
+function Call({ call, result, open }) {
   const name = call.name ?? call.function?.name ?? "tool";
   const outcome = result ? (result.is_error ? "failed" : "returned") : "has not returned";
-  return html`<details class=${`call ${result?.is_error ? "failed" : ""}`}>
+  return html`<details class=${`call ${result?.is_error ? "failed" : ""}`} open=${open}>
     <summary><code>${String(name)}</code> <span class="outcome">${outcome}</span></summary>
     <p class="caption">Arguments</p><${Tree} value=${parsed(call.arguments ?? call.args ?? call.input ?? call.function?.arguments ?? {})} />
     ${result && html`<p class="caption">Result</p><${Result} result=${result} />`}

@@ -60,9 +60,15 @@ export function spelled(path) {
   let text = "";
   for (const part of path) {
     if (typeof part === "string" && /^[\p{L}_][\p{L}\p{N}_]*$/u.test(part)) text += text ? `.${part}` : part;
-    else text += `[${typeof part === "string" ? `'${part.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'` : label(part)}]`;
+    else text += `[${typeof part === "string" ? quoted(part) : label(part)}]`;
   }
   return text || "state";
+}
+
+// As Python's repr chooses the quotes.
+function quoted(text) {
+  const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
+  return `${mark}${text.replaceAll("\\", "\\\\").replaceAll(mark, `\\${mark}`)}${mark}`;
 }
 
 export function scalar(value) {

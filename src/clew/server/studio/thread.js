@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { api, linkTo, linkToThreads, threadPath } from "./api.js";
 import { Actions } from "./actions.js";
 import { Conversation } from "./conversation.js";
-import { copy } from "./dialog.js";
+import { copy, say } from "./dialog.js";
 import { ago, count, moment, size } from "./format.js";
 import { useEvents, useSoon } from "./live.js";
 import { State } from "./state.js";
@@ -12,6 +12,7 @@ import { Slider, Timeline } from "./timeline.js";
 const PAGE = 200;
 const SAID = 100;
 const BY_ITSELF = 5_000; // Checkpoints that are loaded without being asked for.
+const FARTHEST = 5_000; // How many messages are loaded to find the one that a link names.
 const PANES = ["Conversation", "History", "State"];
 
 export function Thread({ id, query, me, onError, onStatus }) {
@@ -22,7 +23,8 @@ export function Thread({ id, query, me, onError, onStatus }) {
   const compared = query.get("with") && { checkpoint: query.get("with"), thread: query.get("in") };
   const go = (at, against, inside) => location.replace(linkTo(id, { at, with: against, in: inside }));
   const history = useCheckpoints(id, onError);
-  const said = useMessages(id, chosen, onError);
+  const wanted = query.get("message");
+  const said = useMessages(id, chosen, wanted, onError);
 
   async function load() {
     try {
@@ -70,7 +72,7 @@ export function Thread({ id, query, me, onError, onStatus }) {
     </header>
     <div class="tabs" role="group" aria-label="What to show">${PANES.map((each) => html`<button aria-pressed=${pane === each} onClick=${() => setPane(each)}>${each}</button>`)}</div>
     <section class="pane" data-current=${pane === PANES[0]} aria-labelledby="said"><div class="bar"><h2 id="said">Conversation</h2>${chosen && chosen !== head && html`<span class="soft">as of ${moment(here?.timestamp) || "a checkpoint"}</span><button class="quiet" onClick=${() => go(null)}>Back to the head</button>`}</div>
-      <div class="scroll" tabindex="0" role="group" aria-labelledby="said">${said.messages ? html`<${Conversation} messages=${said.messages} view=${`${id} ${chosen ?? ""}`} onEarlier=${said.earlier} />` : html`<p class="empty" role="status">Loading…</p>`}</div>
+      <div class="scroll" tabindex="0" role="group" aria-labelledby="said">${said.messages ? html`<${Conversation} messages=${said.messages} view=${`${id} ${chosen ?? ""}`} onEarlier=${said.earlier} wanted=${wanted} />` : html`<p class="empty" role="status">Loading…</p>`}</div>
     </section>
     <section class="pane" data-current=${pane === PANES[1]} aria-labelledby="history"><div class="bar"><h2 id="history">History</h2></div>
       <${Slider} checkpoints=${checkpoints} total=${Math.max(thread.checkpoint_count, checkpoints.length)} chosen=${at} onChoose=${(each) => go(each)} />
@@ -131,7 +133,7 @@ function joined(before, added) {
 }
 
 // The newest messages of the branch, and earlier ones when they are asked for.
-function useMessages(id, at, onError) {
+function useMessages(id, at, wanted, onError) {
   const [messages, setMessages] = useState(null);
   const [before, setBefore] = useState(null);
   const turn = useRef(0);
@@ -159,6 +161,12 @@ function useMessages(id, at, onError) {
       onError(error);
     }
   }
+  // A link to a message: load what came before until it is there.
+  useEffect(() => {
+    if (!wanted || !messages || messages.some((each) => each.message_id === wanted)) return;
+    if (before && messages.length < FARTHEST) earlier();
+    else say("That message is on another branch");
+  }, [wanted, messages]);
   return { messages, reload, earlier: before ? earlier : null };
 }
 

@@ -117,7 +117,7 @@ export function Threads({ query, onQuery, onError, onStatus }) {
       ${filtered && html`<button type="button" class="quiet" onClick=${() => onQuery({})}>Clear</button>`}
     </form>
     ${hits.found.length > 0 && html`<section class="hits" aria-labelledby="hits"><h2 id="hits">Messages</h2><ul tabindex="0">
-      ${hits.found.map((hit) => html`<li key=${hit.position}><a href=${linkTo(hit.thread_id)}><span class="where"><b>${hit.thread_id}</b><span class="soft">${hit.message.role}, ${ago(hit.message.created_at)}</span></span><${Snippet} hit=${hit} /></a></li>`)}
+      ${hits.found.map((hit) => html`<li key=${hit.position}><a href=${linkTo(hit.thread_id, { message: hit.message.message_id })}><span class="where"><b>${hit.thread_id}</b><span class="soft">${hit.message.role}, ${ago(hit.message.created_at)}</span></span><${Snippet} hit=${hit} /></a></li>`)}
       ${hits.next && html`<li><button class="more" onClick=${() => search(hits.next)}>More messages</button></li>`}
     </ul></section>`}
     ${threads === null ? html`<p class="empty" role="status">Loading…</p>` : threads.length === 0 ? html`<${Nothing} filtered=${filtered} hits=${hits.found.length} />` : html`<section class="table" aria-labelledby="threads">
