@@ -23,6 +23,11 @@ ROOT = Path(__file__).parent.parent
 PROGRESS = re.compile(r"^(Build started|Build finished in .*|No issues found)?$")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 FILES = re.compile(r'(?:href|src)="([^"#?]*)')
+HEADING = 'class="doc doc-heading"'
+ENTRY = re.compile(
+    rf'id="(clew[\w.]+)" {HEADING}>(?:(?!{HEADING}).)*?<div class="doc doc-contents[^"]*">\s*</div>', re.DOTALL
+)
+"""An entry of the reference without a text."""
 ELSEWHERE = re.compile(r"^(?:[a-z]+:|//|$)")
 
 
@@ -45,6 +50,15 @@ def broken(site: Path) -> list[str]:
     ]
 
 
+def empty(site: Path) -> list[str]:
+    """Return the entries of the reference that have no text."""
+    return [
+        f"{page.relative_to(site).as_posix()}: the entry of {name} has no text"
+        for page in sorted((site / "reference").rglob("index.html"))
+        for name in ENTRY.findall(page.read_text("utf-8"))
+    ]
+
+
 def main() -> int:
     """Build and check; return the exit code."""
     began = time.monotonic()
@@ -64,7 +78,7 @@ def main() -> int:
     site = ROOT / project["site_dir"]
     wrong = complaints(done.stdout)
     if site.is_dir():
-        wrong += broken(site)
+        wrong += broken(site) + empty(site)
     if done.returncode or wrong:
         print(*wrong, sep="\n")
         print(f"docs: {len(wrong)} problems")

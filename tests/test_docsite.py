@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docsite.build import broken, complaints
+from docsite.build import broken, complaints, empty
 from docsite.pages import PROJECT, moved, stage
 
 ROOT = Path(__file__).parent.parent
@@ -55,3 +55,11 @@ def test_every_page_is_staged(tmp_path):
     staged = {path.relative_to(tmp_path / "pages").as_posix() for path in (tmp_path / "pages").rglob("*.md")}
     assert {"index.md", "how-to/testing.md", *PROJECT.values()} <= staged
     assert (tmp_path / "pages" / "images" / "demo.svg").is_file()
+
+
+def test_an_entry_of_the_reference_without_a_text_is_found(tmp_path):
+    entry = '<h3 id="clew.{0}" class="doc doc-heading">{0}</h3><div class="doc doc-contents first">{1}</div>'
+    (tmp_path / "reference" / "data").mkdir(parents=True)
+    page = tmp_path / "reference" / "data" / "index.html"
+    page.write_text(entry.format("Diff", "<p>All differences.</p>") + entry.format("Record", "\n  "))
+    assert empty(tmp_path) == ["reference/data/index.html: the entry of clew.Record has no text"]
