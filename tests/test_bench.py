@@ -56,6 +56,7 @@ EXPECTED = {
         "a word that one in ten messages has, a small user, among 600 messages",
     },
     "watch": {"event after the acknowledgement", "one idle watcher, of a core", "a save: watched against unwatched"},
+    "http": {"4 clients: errors", "4 clients: p99", "4 clients: processor time over the call itself"},
     "cached": {"load, turn 10: clew, cached in Redis", "save, turn 10: clew, cached in memory"},
 }
 CODE = {

@@ -13,6 +13,7 @@ from bench.workloads import (
     endless,
     graph,
     growing,
+    http,
     long,
     readers,
     savers,
@@ -63,5 +64,8 @@ WORKLOADS = {
         "search across 100,000 threads", search.run, ("sqlite", "postgres", "redis"), beside_peers=False
     ),
     "watch": Workload("watchers of a store, and saves while it is watched", watch.run, beside_peers=False),
+    "http": Workload(
+        "200 clients of the HTTP server at once", http.run, ("sqlite", "postgres"), needs="litestar", beside_peers=False
+    ),
     "cached": Workload("PostgreSQL with a cache before it, and without", cached.run, ("postgres",), beside_peers=False),
 }

@@ -45,7 +45,20 @@ OWNED: dict[str, Any] = {
     "metadata": '{"owner": "ana"}',
 }
 """What names something of ana's, by the parameter that takes it. `turn_id` is known when the turn is open."""
-HARMLESS = {"limit", "offset", "last", "before", "namespace", "as", "order", "branches", "user_id", "role", "content"}
+HARMLESS = {
+    "limit",
+    "offset",
+    "last",
+    "before",
+    "namespace",
+    "as",
+    "order",
+    "branches",
+    "user_id",
+    "role",
+    "content",
+    "days",
+}
 HARMLESS |= {"If-Match", "If-None-Match", "Idempotency-Key", "Last-Event-ID"}
 """Parameters that name nothing of anybody's. A new parameter belongs here, or into OWNED."""
 

@@ -50,6 +50,10 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Let web pages of this origin call the API. Repeatable.")
     ] = None,
+    rate: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Requests a second that each client may send, by its address; 0: any."),
+    ] = 200,
     mcp_writes: Annotated[
         bool, typer.Option("--mcp-writes", help="Let agents fork and append at /mcp, if their token may write.")
     ] = False,
@@ -59,7 +63,7 @@ def serve(
     json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it listens.")] = False,
 ) -> None:
     """Serve a store over HTTP. Without tokens, it answers to this machine only."""
-    from clew.server import Jwt, TokenFile, app  # Late: other commands don't need the extra.
+    from clew.server import Jwt, Limits, TokenFile, app  # Late: other commands don't need the extra.
     from clew.server.gate import LOCAL_HOSTS
 
     authenticators: list[Authenticator] = []
@@ -91,6 +95,7 @@ def serve(
         authenticators=authenticators,
         hosts=hosts,
         origins=allow_origin or (),
+        limits=Limits(rate=rate or None, burst=2 * rate),
         mcp_scope="write" if mcp_writes else "read",
     )
     said = "without tokens, for this machine only" if not authenticators else "callers need a token"

@@ -144,6 +144,11 @@ def page(
     return {name: [each.to_dict() for each in shown], "next": following}
 
 
+def saved(checkpoint: clew.Checkpoint) -> Response[Any]:
+    """Return the response to a save: the checkpoint without its state, and its ETag."""
+    return answer(checkpoint.metadata.to_dict(), status=201, headers={"ETag": etag(checkpoint)})
+
+
 def found(value: Any, what: str) -> Any:
     """Return `value`. Raises Problem 404 if it is `None`."""
     if value is None:

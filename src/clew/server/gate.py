@@ -36,11 +36,11 @@ _HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of a request: `rate` requests a second for each client, in bursts of `burst`."""
+    """Bounds of a request: `rate` requests a second for each client (`None`: any number), in bursts of `burst`."""
 
     body_bytes: int = 16 << 20
     body_seconds: float = 30.0
-    rate: float = 200.0
+    rate: float | None = 200.0
     burst: int = 400
 
 
@@ -122,11 +122,14 @@ class Gate:
         self._take_turn((scope.get("client") or ("",))[0])
 
     def _take_turn(self, client: str) -> None:
+        rate = self._limits.rate
+        if rate is None:
+            return
         now = self._monotonic()
         tokens, at = self._buckets.get(client) or (float(self._limits.burst), now)
-        tokens = min(float(self._limits.burst), tokens + max(0.0, now - at) * self._limits.rate)
+        tokens = min(float(self._limits.burst), tokens + max(0.0, now - at) * rate)
         if tokens < 1:
-            raise Problem(429, "TooManyRequests", f"more than {self._limits.rate:g} requests a second; slow down")
+            raise Problem(429, "TooManyRequests", f"more than {rate:g} requests a second; slow down")
         self._buckets.put(client, (tokens - 1, now))
 
     def _bounded(self, scope: Any, receive: Any) -> Any:

@@ -45,8 +45,7 @@ async def cleanup(
     if not data.dry_run:
         call.caller.must_write()
     policy = clew.RetentionPolicy.from_dict(data.policy)
-    config = None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
-    return answer((await call.memory.acleanup(policy, config=config, dry_run=data.dry_run)).to_dict())
+    return answer((await call.memory.acleanup(policy, config=_one(thread_id), dry_run=data.dry_run)).to_dict())
 
 
 @post("/verify", summary="Verify records", tags=["operations"], status_code=200)
@@ -54,8 +53,7 @@ async def verify(request: Request[Any, Any, Any], thread_id: OneThread = None) -
     """Read every record, and list the damaged ones."""
     call = call_of(request)
     call.caller.must_be_operator()
-    config = None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
-    return answer((await call.memory.averify(config)).to_dict())
+    return answer((await call.memory.averify(_one(thread_id))).to_dict())
 
 
 @post("/compact", summary="Compact the store", tags=["operations"], status_code=200)
@@ -64,8 +62,7 @@ async def compact(request: Request[Any, Any, Any], thread_id: OneThread = None) 
     call = call_of(request)
     call.caller.must_be_operator()
     call.caller.must_write()
-    config = None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
-    return answer((await call.memory.acompact(config)).to_dict())
+    return answer((await call.memory.acompact(_one(thread_id))).to_dict())
 
 
 @delete("/users/{erased:str}", summary="Erase a user", tags=["operations"], status_code=200)
@@ -75,6 +72,11 @@ async def erase_user(request: Request[Any, Any, Any], erased: Name) -> Response[
     call.caller.must_write()
     user = call.caller.acting_for(unquote(erased))
     return answer({"threads": await call.memory.aerase_user(user)})
+
+
+def _one(thread_id: str | None) -> dict[str, Any] | None:
+    """The config of one thread, whoever owns it, or of all threads."""
+    return None if thread_id is None else {"thread_id": thread_id, "user_id": clew.ANY_USER}
 
 
 HANDLERS = [get_stats, get_status, cleanup, verify, compact, erase_user]

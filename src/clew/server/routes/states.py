@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, patch, post
@@ -26,6 +28,7 @@ from clew.server.calls import (
     found,
     matched_id,
     page,
+    saved,
     with_ids,
 )
 from clew.server.interchange import from_json
@@ -84,20 +87,9 @@ async def post_checkpoint(
         found(await call.memory.aexists(config) or None, "the checkpoint")
     if data.run_id is not None:
         config["run_id"] = data.run_id
-    new_id = derived_id(call, idempotency_key, "state", config["thread_id"], namespace or "")
-    if (done := await _done_before(call, config, new_id)) is not None:
-        return _saved(done)
-    saved = await call.memory.aput_checkpoint(
-        config,
-        from_json(data.state),
-        messages=_with_ids(data.messages, new_id),
-        node_name=data.node_name,
-        step=data.step,
-        metadata=from_json(data.metadata),
-        on_conflict="branch" if base is None else "reject",
-        new_id=new_id,
-    )
-    return _saved(saved)
+    new_id = derived_id(call, idempotency_key, "state", *_place(config))
+    save = partial(call.memory.aput_checkpoint, config, from_json(data.state), on_conflict=_conflict(base))
+    return await _saved_once(call, config, data, new_id, save)
 
 
 @patch("/threads/{thread_id:str}/state", summary="Change a state", tags=["states"], status_code=201)
@@ -114,22 +106,10 @@ async def update_state(
     call = call_of(request)
     base = matched_id(if_match)
     config = call.config(thread_id, user_id, checkpoint_id=base, namespace=namespace, write=True)
-    new_id = derived_id(call, idempotency_key, "change", config["thread_id"], namespace or "")
-    if (done := await _done_before(call, config, new_id)) is not None:
-        return _saved(done)
-    saved = await call.memory.aupdate_state(
-        config,
-        set=from_json(data.set),
-        append=from_json(data.append),
-        remove=data.remove,
-        messages=_with_ids(data.messages, new_id),
-        node_name=data.node_name,
-        step=data.step,
-        metadata=from_json(data.metadata),
-        on_conflict="branch" if base is None else "reject",
-        new_id=new_id,
-    )
-    return _saved(saved)
+    new_id = derived_id(call, idempotency_key, "change", *_place(config))
+    changes = {"set": from_json(data.set), "append": from_json(data.append), "remove": data.remove}
+    save = partial(call.memory.aupdate_state, config, **changes, on_conflict=_conflict(base))
+    return await _saved_once(call, config, data, new_id, save)
 
 
 @delete("/threads/{thread_id:str}/state", summary="Clear a state", tags=["states"], status_code=204)
@@ -242,17 +222,36 @@ async def put_attachments(
     return answer({"attachments": sorted(data.attachments)}, status=201)
 
 
-async def _done_before(call: Call, config: dict[str, Any], new_id: str | None) -> clew.Checkpoint | None:
-    """Return the checkpoint that an earlier request with the same Idempotency-Key saved."""
-    return None if new_id is None else await call.memory.aget_checkpoint({**config, "checkpoint_id": new_id})
+def _place(config: dict[str, Any]) -> tuple[str, str]:
+    """What a save with an Idempotency-Key belongs to: the thread and the namespace."""
+    return config["thread_id"], config.get("checkpoint_ns", "")
 
 
-def _with_ids(messages: list[dict[str, Any]], new_id: str | None) -> list[dict[str, Any]]:
-    return with_ids([from_json(message) for message in messages], new_id)
+def _conflict(base: str | None) -> Literal["branch", "reject"]:
+    """What happens if the head has moved: with If-Match, the save is refused."""
+    return "branch" if base is None else "reject"
 
 
-def _saved(checkpoint: clew.Checkpoint) -> Response[Any]:
-    return answer(checkpoint.metadata.to_dict(), status=201, headers={"ETag": etag(checkpoint)})
+async def _saved_once(
+    call: Call,
+    config: dict[str, Any],
+    data: NewCheckpoint | StateChange,
+    new_id: str | None,
+    save: Callable[..., Awaitable[clew.Checkpoint]],
+) -> Response[Any]:
+    """Save what both bodies have in common by `save`, unless an earlier request with the same key has done it."""
+    if new_id is not None:
+        done = await call.memory.aget_checkpoint({**config, "checkpoint_id": new_id})
+        if done is not None:
+            return saved(done)
+    checkpoint = await save(
+        messages=with_ids([from_json(message) for message in data.messages], new_id),
+        node_name=data.node_name,
+        step=data.step,
+        metadata=from_json(data.metadata),
+        new_id=new_id,
+    )
+    return saved(checkpoint)
 
 
 HANDLERS = [

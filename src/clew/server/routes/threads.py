@@ -21,9 +21,9 @@ from clew.server.calls import (
     answer,
     call_of,
     derived_id,
-    etag,
     found,
     page,
+    saved,
 )
 from clew.server.interchange import from_json
 from clew.server.problems import Problem
@@ -122,8 +122,8 @@ async def rewind_thread(
 ) -> Response[Any]:
     """Make an earlier state the head again. The history stays; later messages leave the branch."""
     call = call_of(request)
-    saved = await call.memory.arewind(call.config(thread_id, user_id, write=True), to=data.to, turns=data.turns)
-    return answer(saved.metadata.to_dict(), status=201, headers={"ETag": etag(saved)})
+    config = call.config(thread_id, user_id, write=True)
+    return saved(await call.memory.arewind(config, to=data.to, turns=data.turns))
 
 
 def _wanted(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 import clew
 from clew.server.bodies import NewCheckpoint
-from clew.server.calls import Name, UserId, answer, call_of, etag
+from clew.server.calls import Name, UserId, answer, call_of, saved
 from clew.server.interchange import from_json
 from clew.server.turns import Turns
 
@@ -48,8 +48,7 @@ async def save_turn(request: Request[Any, Any, Any], turn_id: Name, data: JSONBo
         turn.state = state
         return await turn.acheckpoint(node_name=data.node_name, step=data.step, metadata=metadata)
 
-    saved: clew.Checkpoint = await _turns(request).do(call_of(request).caller, turn_id, save)
-    return answer(saved.metadata.to_dict(), status=201, headers={"ETag": etag(saved)})
+    return saved(await _turns(request).do(call_of(request).caller, turn_id, save))
 
 
 @delete("/turns/{turn_id:str}", summary="End a turn", tags=["turns"], status_code=204)
