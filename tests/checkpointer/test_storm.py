@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
 
@@ -24,10 +25,12 @@ pytestmark = [
 ]
 
 
-def storm(url: str, mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+def storm(url: str, mode: str, capsys: pytest.CaptureFixture[str], **environment: str) -> None:
     seed = os.environ.get("CLEW_SEED") or str(secrets.randbits(32))
     command = [sys.executable, "-m", "tests.checkpointer.storm", url, mode, str(INTERRUPTS), seed]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"CLEW_SEED={seed}\n{done.stdout}{done.stderr}"
     counts = json.loads(done.stdout)
     assert counts["interrupts"] >= INTERRUPTS
@@ -46,3 +49,9 @@ def test_in_memory(mode, capsys):
 def test_on_a_store(kind, mode, tmp_path, capsys):
     with closing(kind(tmp_path)) as store:
         storm(store.url, mode, capsys)
+
+
+@pytest.mark.parametrize("mode", ["sync", "background", "async"])
+def test_on_a_file_that_is_encrypted_and_cached(mode, tmp_path, capsys):
+    key = b64encode(bytes(range(32))).decode()
+    storm(f"sqlite:///{tmp_path}/clew.db?cache=memory://", mode, capsys, CLEW_ENCRYPTION_KEYS=f"key:{key}")
