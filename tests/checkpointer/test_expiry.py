@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 import clew
 from clew import RetentionPolicy
 from clew.testing.clock import FakeClock
 
 IDLE = RetentionPolicy(thread_ttl=timedelta(hours=1))
+KEY = clew.Encryption(keys={"key": bytes(range(32))})
+WRAPPED: list[dict[str, Any]] = [
+    {"encryption": KEY},
+    {"cache": "memory://"},
+    {"durability": "background"},
+    {"secondary": "memory://", "replication_mode": "sync"},
+    {"encryption": KEY, "cache": "memory://", "durability": "background"},
+    {"encryption": KEY, "secondary": "memory://", "replication_mode": "sync", "durability": "background"},
+]
 
 
 def names(checkpointer):
@@ -87,3 +99,29 @@ def test_a_clock_that_jumps_forward_expires_nothing_at_first():
     assert (report.expired, report.expiry_skipped) == (0, True)
     assert checkpointer.get_state("t") == {"n": 1}
     assert checkpointer.cleanup(IDLE).expired == 1
+
+
+@pytest.mark.parametrize("options", WRAPPED, ids=" ".join)
+def test_threads_and_messages_expire_through_wrappers(options):
+    clock = FakeClock()
+    with clew.connect("memory://", clock=clock, **options) as checkpointer:
+        for name in ("idle", "own", "active"):
+            old = clew.Message(message_id="old", role="user", content="old", created_at=clock.now())
+            checkpointer.put_checkpoint(name, {"n": 1, "m": ["x" * 300]}, messages=[old])
+            checkpointer.put_state_cache(name, {"cached": name})
+        checkpointer.put_thread("own", ttl=60)
+        clock.advance(120)
+        assert checkpointer.cleanup(IDLE).expired == 1
+        clock.advance(3500)
+        new = clew.Message(message_id="new", role="user", content="new", created_at=clock.now())
+        checkpointer.put_messages("active", [new])
+        report = checkpointer.cleanup(RetentionPolicy(thread_ttl=IDLE.thread_ttl, message_ttl=timedelta(minutes=5)))
+        assert (report.expired, report.messages) == (1, 1)
+        assert names(checkpointer) == ["active"]
+        assert [each.content for each in checkpointer.list_messages("active")] == ["new"]
+        assert checkpointer.get_state("idle") is None
+        assert checkpointer.get_state_cache("own") is None
+        assert checkpointer.search("old") == []
+        checkpointer.put_state("idle", {"n": 2})
+        assert checkpointer.get_state("idle") == {"n": 2}
+        assert checkpointer.verify().ok
