@@ -105,6 +105,20 @@ getattr(checkpointer, sys.argv[3])("t", *([{"n": "written"}] if sys.argv[3] == "
     assert both.open().get_state("t") is None
 
 
+def test_a_state_that_one_process_saved_is_in_the_cache_of_all(both):
+    mine, other = both.open(), both.open()
+    config = {"thread_id": "t", "user_id": "ana"}
+    mine.put_state(config, {"n": 1})
+    assert other.get_state_cache(config) == {"n": 1}
+    mine.put_state_cache(config, {"n": "volatile"})
+    assert other.get_state_cache(config) == {"n": "volatile"}
+    mine.put_state(config, {"n": 2})
+    assert other.get_state_cache(config) == {"n": 2}
+    assert other.get_state_cache({"thread_id": "t", "user_id": "bob"}) is None
+    mine.clear_state(config)
+    assert other.get_state_cache(config) is None
+
+
 def test_what_a_slow_writer_brings_late_outdates_nothing(both):
     begun(both.open())
     with Proxy.before(shared_redis()) as proxy:

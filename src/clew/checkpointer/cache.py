@@ -18,6 +18,9 @@ Key = tuple[str, str, User]
 class VolatileCache(Protocol):
     """Keeps states that are not durable."""
 
+    shared: bool
+    """Whether other processes read and write it, too."""
+
     async def put(self, key: Key, packed: bytes, version: Version) -> None: ...
 
     async def get(self, key: Key, version: Version) -> bytes | None:
@@ -29,6 +32,8 @@ class VolatileCache(Protocol):
 
 class StateCache:
     """An LRU cache of `max_threads` states in this process."""
+
+    shared = False
 
     def __init__(self, *, max_threads: int, ttl: float, clock: Clock) -> None:
         self._states: BoundedMap[Key, tuple[Version, bytes]] = BoundedMap(max_entries=max_threads, ttl=ttl, clock=clock)
@@ -61,6 +66,8 @@ class SharedStateCache:
     A state stays in this process while the shared cache does not answer, and while the thread has
     nothing durable: without an incarnation, threads of different stores have the same key.
     """
+
+    shared = True
 
     def __init__(self, shared: SharedStates, own: StateCache, *, ttl: float) -> None:
         self._shared = shared

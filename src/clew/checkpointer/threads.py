@@ -146,16 +146,18 @@ class ThreadMethods(Generic[StateT]):
     @overload
     async def aget_state_cache(self, config: Config | str) -> StateT | None: ...
     async def aget_state_cache(self, config: Config | str) -> Any:
-        """Return the cached state, or the head, if this process saved or loaded it last; `None` otherwise.
+        """Return the cached state, or else the head, if it is cached; `None` otherwise.
 
-        What is returned is never older than the last save of any process.
+        With `cache=`, the head that any process saved is cached, otherwise the one that this process saved
+        or loaded last. What is returned is never older than the last save of any process.
         """
         engine = self._engine
         address = replace(engine.address(config), checkpoint_id=None)
         packed = await engine.cache.get(_cache_key(address), await self._version(address))
         if packed is not None:
             return self._loader.typed(engine.codec.unpack(packed))
-        loaded = await self._loader.load_held(address)
+        load = self._loader.load if engine.cache.shared else self._loader.load_held
+        loaded = await load(address)
         return None if loaded is None else loaded.state
 
     async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
