@@ -48,7 +48,7 @@ test-full: .venv/.dev ## run every test of tests/, with more and fresh random st
 
 .PHONY: test-docs
 test-docs: .venv/.dev ## run the examples in README.md and docs/, and check links and reference pages
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_readme.py tests/test_docs.py tests/test_walkthroughs.py $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_readme.py tests/test_docs.py tests/test_docsite.py tests/test_walkthroughs.py $(ARGS)
 
 .PHONY: machines
 machines: .venv/.dev ## run the storages' state machines with fresh steps; CLEW_SEED=<seed> repeats a run
