@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from clew.errors import ConfigError
 
@@ -23,7 +23,10 @@ class DictRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists."""
-        return {field.name: self._out(field.name, getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {
+            name: self._out(name, getattr(self, name)) if converted else getattr(self, name)
+            for name, converted in _plan(type(self))
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -62,6 +65,18 @@ class DictRecord:
             nested = _each(cls._nested[name].to_dict, value, name in cls._tuples, name in cls._mappings)
             return list(nested) if name in cls._tuples else nested
         return list(value) if name in cls._tuples else value
+
+
+_PLANS: Final[dict[type[DictRecord], list[tuple[str, bool]]]] = {}
+
+
+def _plan(cls: type[DictRecord]) -> list[tuple[str, bool]]:
+    """The fields of a class, and whether a field's values are converted. Most are not."""
+    plan = _PLANS.get(cls)
+    if plan is None:
+        converted = cls._times | cls._durations | cls._tuples | cls._mappings | cls._nested.keys()
+        plan = _PLANS[cls] = [(field.name, field.name in converted) for field in fields(cls)]  # type: ignore[arg-type]
+    return plan
 
 
 def _each(convert: Callable[[Any], Any], value: Any, is_tuple: bool, is_mapping: bool) -> Any:
