@@ -226,7 +226,7 @@ endif
 	@$(PIP) install -e '.[dev]'
 	@touch $@ .venv/.demo
 
-.venv/.studio: .venv/.dev
+.venv/.studio: .venv/.dev Makefile
 	@$(PIP) install 'playwright>=1.55' 'axe-playwright-python>=0.1.8' 'pillow>=11'
 	@touch $@
 
