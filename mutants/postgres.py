@@ -200,7 +200,7 @@ MUTATIONS = [
         "                AND x.sequence <= origin.sequence\n",
     ),
     # The feed.
-    _sql("feed", "fast_save", "    IF fed THEN\n", "    IF false THEN\n"),
+    _sql("feed", "fast_save", "in_namespace, in_checkpoint);", "in_namespace, in_namespace);"),
     _sql("feed", "fast_appends", "    IF fed THEN\n", "    IF false THEN\n"),
     _sql(
         "feed",
