@@ -116,6 +116,20 @@ def test_who_gives_up_waiting_does_not_take_it_from_the_others(homes, door):
     assert asyncio.run(use()) == 1
 
 
+def test_closing_while_the_opening_is_cancelled_raises_nothing(homes, door):
+    async def use() -> bool:
+        waiting = asyncio.create_task(homes.get())
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks() - {asyncio.current_task(), waiting}:
+            task.cancel()
+        # Before the opening notices.
+        await homes.close()
+        return isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], asyncio.CancelledError)
+
+    assert asyncio.run(use())
+    assert door.opened == door.closed == []
+
+
 @pytest.mark.parametrize("turns", range(5))
 def test_a_cancelled_caller_gets_its_cancellation_whenever_it_comes(homes, door, turns):
     """Even in the iteration of the loop that opens it; it stays open for the others."""
