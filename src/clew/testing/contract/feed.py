@@ -61,6 +61,19 @@ class FeedContract(ContractPart):
         assert {(each.thread_id, each.owner, each.incarnation) for each in found} == {("t", "ana", first.incarnation)}
         assert [each.sequence for each in found] == [1, 2, 3, 4, 5]
 
+    def test_the_next_saves_of_a_writer_who_knows_the_thread_are_in_the_feed(self, store: DrivenStorage) -> None:
+        """These are the most frequent commits, for which a storage may have a faster path."""
+        basis = store.apply(commit(commit_id="c0", user="ana", values=row(0), checkpoint=checkpoint("c0"))).basis
+        position = now(store)
+        for number in range(1, 4):
+            assert basis is not None
+            new, values = checkpoint(f"c{number}"), row(basis.next_value)
+            saved = commit(commit_id=f"c{number}", user="ana", basis=basis, values=values, checkpoint=new)
+            basis = store.apply(saved).basis
+        found = since(store, position)
+        assert [each.parts for each in found] == [FeedParts(checkpoint=("", f"c{number}")) for number in range(1, 4)]
+        assert [(each.thread_id, each.owner, each.sequence) for each in found] == [("t", "ana", at) for at in (2, 3, 4)]
+
     def test_a_checkpoint_that_is_replaced_is_in_the_feed_again(self, store: DrivenStorage) -> None:
         store.apply(commit(checkpoint=checkpoint("c1")))
         position = now(store)
