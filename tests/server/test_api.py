@@ -35,6 +35,16 @@ def test_a_state_is_saved_and_loaded_with_its_types():
     served(test)
 
 
+def test_a_state_that_nobody_in_particular_saved_names_no_user():
+    async def test(_, http):
+        saved = await http.post("/api/threads/trip/checkpoints", json={"state": 1})
+        loaded = await http.get("/api/threads/trip/state")
+        assert saved.json()["user_id"] is None
+        assert loaded.json()["metadata"]["user_id"] is None
+
+    served(test)
+
+
 def test_a_thread_id_may_contain_slashes_and_anything_else():
     async def test(memory, http):
         for thread_id, path in (("a/b", "a%2Fb"), ("ü ?#%", "%C3%BC%20%3F%23%25")):

@@ -191,6 +191,16 @@ def test_a_stranger_gets_no_answer_at_all(token, path, status):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_a_stream_that_would_never_say_anything_is_refused(method):
+    async def main() -> None:
+        async with client(await filled(), token="ana") as http:
+            answer = await asyncio.wait_for(http.request(method, "/mcp", headers={"Accept": "text/event-stream"}), 60)
+            assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+    asyncio.run(main())
+
+
 def test_a_client_of_an_older_protocol_is_served_too(tmp_path):
     async def main() -> None:
         token = TokenFile(tmp_path / "clew-tokens.json").create("ana", user="ana", scope="read")

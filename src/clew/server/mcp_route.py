@@ -35,6 +35,11 @@ def mcp_route(memory: clew.BaseCheckpointer, guard: Guard, *, scope: Scope) -> A
 
     @asgi(PATH, guards=[guard], copy_scope=True)
     async def mcp(scope: ASGIScope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":  # type: ignore[typeddict-item]
+            # There are no sessions: no stream to open with GET, which would stay silent for ever, and none to DELETE.
+            raise Problem(
+                405, "MethodNotAllowed", "this server speaks MCP by POST, without sessions", {"Allow": "POST"}
+            )
         scope["clew_caller"] = _narrowed(scope)  # type: ignore[typeddict-unknown-key]
         manager = _manager(server())
         async with manager.run():
