@@ -148,8 +148,7 @@ _PLAIN: Final = (
         name="async",
         servers=_PAIR,
         wrapped=lambda links, clock: _replicated("async", links, clock),
-        # Not "back": merges don't keep the branches of a conversation yet (docs/drill.md).
-        lanes=("own", "shared", "talk", "turns", "loose", "strict"),
+        lanes=("own", "shared", "talk", "turns", "loose", "strict", "back"),
         removals=False,
         may_hide=True,
         replicated=True,
