@@ -89,7 +89,7 @@ def test_volatile_states_are_shared_and_never_older_than_the_durable_head(both):
     assert mine.get_state_cache("t") == {"n": "newer"}
     other.get_state("t")
     other.put_state("t", {"n": 2})
-    assert mine.get_state_cache("t") is None
+    assert mine.get_state_cache("t") == {"n": 2}
     assert other.get_state_cache("t") == {"n": 2}
     mine.put_state_cache("t", 3)
     other.delete_thread("t")
@@ -105,7 +105,7 @@ def test_volatile_states_are_each_users_own(both):
     mine.put_state_cache({**ann, "checkpoint_ns": "sub"}, "ann's sub")
     assert other.get_state_cache(bob) is None
     assert other.get_state_cache("t") is None
-    assert other.get_state_cache(anybody) is None
+    assert other.get_state_cache(anybody) == 1, "the head, and not what Ann put"
     assert other.get_state_cache(ann) == "ann's"
     assert other.get_state_cache({**ann, "checkpoint_ns": "sub"}) == "ann's sub"
 
@@ -117,7 +117,7 @@ def test_a_volatile_state_lives_as_long_as_cache_ttl_says(both, clock):
     clock.advance(59)
     assert other.get_state_cache("t") == 2
     clock.advance(2)
-    assert other.get_state_cache("t") is None
+    assert other.get_state_cache("t") == 1, "the head"
 
 
 @pytest.mark.usefixtures("tried_again_soon")
@@ -128,7 +128,7 @@ def test_volatile_states_stay_in_the_process_while_redis_is_away_or_the_thread_i
     mine.put_state("t", 1)
     server.kill()
     mine.put_state_cache("t", 2)
-    assert (mine.get_state_cache("t"), other.get_state_cache("t")) == (2, None)
+    assert (mine.get_state_cache("t"), other.get_state_cache("t")) == (2, 1)
     server.start()
     wait_until(lambda: status(mine).available and status(other).available)
     assert mine.get_state_cache("t") == 2

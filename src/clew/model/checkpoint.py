@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from clew.errors import ConfigError
-from clew.model.config import ANY_USER, User
+from clew.model.config import User
 from clew.model.dict_record import DictRecord
 from clew.model.generic import StateT
 
@@ -52,6 +52,7 @@ class CheckpointMetadata(DictRecord):
     user_id: User = field(default=None, compare=False)
 
     _times: ClassVar[frozenset[str]] = frozenset({"timestamp"})
+    _users: ClassVar[frozenset[str]] = frozenset({"user_id"})
 
     if TYPE_CHECKING:
 
@@ -84,11 +85,6 @@ class CheckpointMetadata(DictRecord):
         if self.user_id is not None:
             named["user_id"] = self.user_id
         return named | {"checkpoint_ns": self.namespace} if self.namespace else named
-
-    @classmethod
-    def _out(cls, name: str, value: Any) -> Any:
-        # `ANY_USER` is a right of the caller, and not data.
-        return None if value is ANY_USER else super(CheckpointMetadata, cls)._out(name, value)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

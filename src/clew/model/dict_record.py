@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Self
 
 from clew.errors import ConfigError
+from clew.model.config import ANY_USER
 
 
 class DictRecord:
@@ -20,6 +21,8 @@ class DictRecord:
     _tuples: ClassVar[frozenset[str]] = frozenset()
     _mappings: ClassVar[frozenset[str]] = frozenset()
     """Fields that are mappings whose values are nested records."""
+    _users: ClassVar[frozenset[str]] = frozenset()
+    """Fields that name a user. `ANY_USER` is a right of the caller, and not data."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists."""
@@ -55,7 +58,7 @@ class DictRecord:
 
     @classmethod
     def _out(cls, name: str, value: Any) -> Any:
-        if value is None:
+        if value is None or value is ANY_USER:
             return None
         if name in cls._times and isinstance(value, datetime):
             return value.isoformat()
@@ -74,7 +77,7 @@ def _plan(cls: type[DictRecord]) -> list[tuple[str, bool]]:
     """The fields of a class, and whether a field's values are converted. Most are not."""
     plan = _PLANS.get(cls)
     if plan is None:
-        converted = cls._times | cls._durations | cls._tuples | cls._mappings | cls._nested.keys()
+        converted = cls._times | cls._durations | cls._tuples | cls._mappings | cls._users | cls._nested.keys()
         plan = _PLANS[cls] = [(field.name, field.name in converted) for field in fields(cls)]  # type: ignore[arg-type]
     return plan
 

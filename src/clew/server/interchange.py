@@ -66,8 +66,6 @@ def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _other(value: Any) -> Any:
-    if value is clew.ANY_USER:
-        return None  # Who saved: nobody in particular.
     match value:
         case OrderedDict():
             return {TYPE: "ordereddict", "value": [[to_json(key), to_json(item)] for key, item in value.items()]}
