@@ -17,6 +17,7 @@ from tests.drill.rehearsal import LANES, Rehearsal
 
 def rehearsed(folder, make, lanes=(LANES,) * 3, commits=400):
     storage = make(MemoryStorage())
+    folder.mkdir(exist_ok=True)
     rehearsal = Rehearsal(folder, lanes=lanes)
 
     async def drill():
@@ -55,7 +56,9 @@ def test_a_storage_that_does_not_delete_is_found_out(tmp_path):
 
 def test_a_storage_that_lets_late_writers_through_is_found_out(tmp_path):
     lanes = (("deleter",), ("victims",), ("victims",))
-    assert rehearsed(tmp_path, Reviving, lanes, commits=1000).counts["late"] > 0
+    # A writer must be between its read and its save when the thread is deleted. On a busy machine that is rare.
+    folders = (tmp_path / str(number) for number in range(10))
+    assert any(rehearsed(folder, Reviving, lanes, commits=1000).counts["late"] > 0 for folder in folders)
 
 
 # Ledgers

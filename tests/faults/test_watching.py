@@ -10,8 +10,9 @@ import pytest
 import clew
 from clew.model.feed import FeedQuery
 from clew.storage.postgres import PgStorage
+from clew.storage.postgres.feed import Position
 from clew.storage.redis import RedisStorage
-from clew.testing.build import checkpoint, commit
+from clew.testing.build import checkpoint, commit, message
 from clew.testing.servers import PostgresServer, Proxy, RedisServer, shared_cluster, shared_postgres
 from tests.storage.postgres_support import shared_schema
 
@@ -66,6 +67,28 @@ def test_a_watch_goes_on_when_its_connections_break(kind):
 
     with kind() as server, Proxy.before(server.url) as proxy:
         asyncio.run(main(server, proxy))
+
+
+def test_a_position_names_no_transaction_that_a_crash_can_undo():
+    async def main(schema):
+        storage = PgStorage(shared_postgres(), schema=schema)
+        await storage.setup()
+        other = await asyncpg.connect(shared_postgres())
+        for entries in range(3):
+            before = (await storage.feed(FeedQuery())).position
+            # It has a number, but writes nothing that would have to be flushed: after a crash, the number is free.
+            await other.fetchval("SELECT pg_current_xact_id()")
+            later = (await storage.feed(FeedQuery())).position
+            assert Position.read(later).seen.after == Position.read(before).seen.after
+            await storage.apply([commit(messages=[message(f"m{entries}")])])
+            page = await storage.feed(FeedQuery(after=before))
+            assert len(page.entries) == 1
+            assert page.position != before
+        await other.close()
+        await storage.close()
+
+    with shared_schema() as schema:
+        asyncio.run(main(schema))
 
 
 def test_a_transaction_that_commits_late_is_not_missed():

@@ -3,6 +3,10 @@
 A transaction that began earlier may commit later. So a position is not a number but the snapshot in
 which the last page was read: what it does not show is new. Within a page, a position also has the
 snapshot of the page and the number of the last entry.
+
+A snapshot in a position ends with the newest entry's transaction, and not with the server's newest
+transaction: a server that crashes may use a number again if its transaction had changed nothing on disk
+(NOTIFY, temporary tables). Transactions with entries were flushed.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from clew.storage.postgres.users import UserColumn
 _DESCRIBED, _DELETED, _CLEARED = 1, 2, 4
 _LONGEST: Final = 20_000
 """The longest position that is read. A snapshot names each transaction that was running."""
+_BEFORE_ALL: Final = 2
+"""PostgreSQL's last number that no transaction has."""
 
 
 class Snapshot(NamedTuple):
@@ -38,6 +44,12 @@ class Snapshot(NamedTuple):
                 if all(each.isascii() and each.isdigit() and len(each) < 20 for each in numbers):
                     return cls(text, int(oldest), int(after), tuple(numbers[2:]))
         return None
+
+    def ending(self, after: int) -> Snapshot:
+        """The same for transactions before `after`, and without all others."""
+        running = [each for each in self.running if int(each) < after]
+        oldest = min(self.oldest, after)
+        return Snapshot(f"{oldest}:{after}:{','.join(running)}", oldest, after, tuple(running))
 
 
 class Position(NamedTuple):
@@ -111,7 +123,8 @@ def page(question: Asked, query: FeedQuery, rows: Sequence[Any], users: UserColu
     generation, trimmed = rows[0]["generation"], rows[0]["trimmed"]
     snapshot = Snapshot.read(rows[0]["snapshot"])
     assert snapshot is not None
-    now, start = Position(generation, snapshot), question.start
+    shown = snapshot.ending(int(rows[0]["newest"] or trimmed or _BEFORE_ALL) + 1)
+    now, start = Position(generation, shown), question.start
     if query.after is None:
         return FeedPage(position=str(now))
     if (
@@ -122,7 +135,7 @@ def page(question: Asked, query: FeedQuery, rows: Sequence[Any], users: UserColu
     ):
         return FeedPage(position=str(now), gap=True)
     found = [row for row in rows if row["number"] is not None]
-    whole = start.page or question.end or snapshot
+    whole = start.page or question.end or shown
     more = len(found) > question.limit
     places = [Position(generation, start.seen, whole, row["number"]) for row in found[: question.limit]]
     last = places[-1] if more else Position(generation, whole)

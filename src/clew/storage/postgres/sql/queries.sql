@@ -395,7 +395,8 @@ SELECT @schema.watch_@code($1, $2::text::interval, $3::text::interval)
 -- `xip`) does not show. `$3`: the page ends where this snapshot does, after entry `$4` within it.
 -- name: feed
 SELECT s.generation, s.until > now() AS written, s.until < now() + $6::text::interval AS note,
-    s.trimmed::text AS trimmed, pg_current_snapshot()::text AS snapshot, e.*
+    s.trimmed::text AS trimmed, pg_current_snapshot()::text AS snapshot,
+    (SELECT n.transaction FROM @schema.feed AS n ORDER BY n.transaction DESC, n.number DESC LIMIT 1)::text AS newest, e.*
 FROM @schema.feed_state AS s LEFT JOIN LATERAL (
     SELECT number, sequence, flags, thread_id, owner, incarnation, namespace, checkpoint_id, former,
         to_json(message_ids)::text AS messages, to_json(gone_namespaces)::text AS gone_namespaces,
