@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from clew.answers import Answer
 from clew.checkpointer.arguments import checked_policy
 from clew.checkpointer.leases import StoreLease
-from clew.errors import ConfigError, LeaseError
+from clew.errors import ConfigError, LeaseError, TransientStorageError
 from clew.model.reports import CleanupReport
 from clew.model.retention import RetentionPolicy
 from clew.model.status import CleanupStatus
@@ -127,7 +127,9 @@ class AutoCleanup:
         except (_Stopping, CancelledError):
             return None
         except Exception as error:  # The edge of this thread: nobody else would report it.
-            self._failed(error)
+            # A stop cancels the run, and the runner says so with a TransientStorageError.
+            if not (self._stopped.done and isinstance(error, TransientStorageError)):
+                self._failed(error)
         return None
 
     def _clean(self) -> None:
