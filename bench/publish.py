@@ -64,7 +64,7 @@ def machine(about: Mapping[str, Any], peers: Mapping[str, Any], outcomes: Sequen
     loads = [each.load for each in outcomes if each.measures]
     return [
         f"The machine: {told['cores']} cores ({told['processor']}), {told['system']}, an fsync takes {told['fsync']}.",
-        f"Its load was {min(loads):.1f} to {max(loads):.1f} during the runs (a run by itself makes 1 to 2):",
+        f"Its load was {min(loads):.1f} to {max(loads):.1f} during the runs (a run alone makes 1 to 2):",
         "what is more was other work, which slows everything down and widens the spread.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
     ]

@@ -33,7 +33,7 @@ class Sizes:
     clients: int
     seconds: float
     direct: int
-    """How many calls each task makes without HTTP."""
+    """Calls of each task without HTTP."""
 
 
 SIZES = {"tiny": Sizes(4, 0.5, 6), "usual": Sizes(200, 20, 12), "full": Sizes(200, 60, 12)}
@@ -41,7 +41,7 @@ SIZES = {"tiny": Sizes(4, 0.5, 6), "usual": Sizes(200, 20, 12), "full": Sizes(20
 
 @dataclass(slots=True)
 class Seen:
-    """What the clients saw: seconds of each request, and errors."""
+    """The clients' results: the seconds of each request, and the errors."""
 
     taken: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)

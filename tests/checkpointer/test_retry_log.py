@@ -96,7 +96,7 @@ def test_a_thousand_waiting_calls_log_a_line_every_five_seconds(log, ticking):
 
 
 def test_the_log_says_how_long_the_retries_still_go_on(log, ticking):
-    memory = failing(*["before apply"] * 12, clock=ticking, retry_for=60)
+    memory = failing(*["before apply"] * 20, clock=ticking, retry_for=60)
     memory.put_state("t", {"n": 1})
     left = [float(each.getMessage().split()[-2]) for each in log.records if each.levelno == logging.WARNING]
     assert left[0] == 60

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import AsyncIterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import httpx
 import pytest
-import uvicorn
 
 import clew
 from examples.chat import app as chat
 from examples.chat.model import OPENINGS
 from tests.checkpointer.support import PostgresStore, SQLiteStore
+from tests.server.support import in_a_thread
 
 USERS, CLIENTS, QUESTIONS = 10, 5, 2
 """Fifty clients: five of each user, who share a thread and ask it two questions each."""
@@ -28,29 +26,9 @@ def store(request, tmp_path, monkeypatch):
         yield opened
 
 
-@contextmanager
-def serving():
-    """The app behind a server of its own, on a free port."""
-    server = uvicorn.Server(
-        uvicorn.Config(chat.app, port=0, log_level="warning", lifespan="on", timeout_keep_alive=600)
-    )
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 60
-        while not server.started:
-            assert thread.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture
 def url(store):
-    with serving() as base:
+    with in_a_thread(chat.app, lifespan="on", timeout_keep_alive=600) as base:
         yield base
 
 

@@ -1,14 +1,21 @@
-"""Clients of an application in this process, and servers in threads of it."""
+"""Clients of an application in this process, and servers: in threads of it and as processes of their own."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import uvicorn
 
 import clew
@@ -51,7 +58,14 @@ async def client(
 def listening(memory: clew.BaseCheckpointer, **options: Any) -> Iterator[str]:
     """Serve `memory` on a free port of this machine without a limit of requests, and yield the address."""
     served = app(memory, limits=Limits(rate=1e9, burst=10**9), **options)
-    server = uvicorn.Server(uvicorn.Config(served, port=0, log_level="warning", timeout_graceful_shutdown=1))
+    with in_a_thread(served, timeout_graceful_shutdown=1) as address:
+        yield address
+
+
+@contextmanager
+def in_a_thread(served: Any, **options: Any) -> Iterator[str]:
+    """Serve an ASGI application on a free port in a thread of this process, and yield the address."""
+    server = uvicorn.Server(uvicorn.Config(served, port=0, log_level="warning", **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -64,3 +78,27 @@ def listening(memory: clew.BaseCheckpointer, **options: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextmanager
+def running(folder: Path, url: str, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run `clew serve` or `clew studio` in `folder`, on `url` if there is one, and yield its address and process."""
+    whole = [sys.executable, "-m", "clew", *(["--url", url] if url else []), *words]
+    environment = {**os.environ, "COLUMNS": "400", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        whole, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if found := re.search(r"(?:listening on|studio is at) (http\S+)", line):
+                    yield found.group(1), process
+                    break
+            else:
+                pytest.fail(f"it ended: {lines}")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.stdout.read()
+            process.wait(PATIENCE)

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 import clew
-from tests.server.test_serve import PATIENCE, serving
+from tests.server.support import PATIENCE
+from tests.server.test_serve import serving
 
 ANA = {"thread_id": "trip", "user_id": "ana"}
 

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
-import pytest
 
 import clew
+from tests.server.support import PATIENCE, running
 
-PATIENCE = 120.0
 
-
-@contextmanager
-def serving(folder: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run `clew serve` on a free port and yield its address."""
-    command = [sys.executable, "-m", "clew", "--url", "sqlite:///agent.db", "serve", "--port", "0", *options]
-    environment = {**os.environ, "COLUMNS": "200"}
-    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            lines = []
-            for line in process.stderr:
-                lines.append(line)
-                if found := re.search(r"listening on (http\S+)", line):
-                    yield found.group(1), process
-                    break
-            else:
-                pytest.fail(f"it ended: {lines}")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.stderr.read()
-            process.wait(PATIENCE)
+def serving(folder: Path, *options: str) -> AbstractContextManager[tuple[str, subprocess.Popen[str]]]:
+    """Run `clew serve` on a free port."""
+    return running(folder, "sqlite:///agent.db", "serve", "--port", "0", *options)
 
 
 def test_a_store_is_served_and_the_server_stops_cleanly(tmp_path):

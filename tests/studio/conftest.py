@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 
 import clew
+from tests.server.support import running
 from tests.studio.stores import rich_store
 
 PATIENCE = 120_000
@@ -25,31 +24,6 @@ CHROMIUM = os.environ.get("CLEW_CHROMIUM") or shutil.which("chromium") or shutil
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", metavar="FOLDER", help="write the pictures of docs/studio.md to this folder")
-
-
-@contextmanager
-def running(folder: Path, url: str, *options: str, command: str = "serve") -> Iterator[tuple[str, Any]]:
-    """Run `clew serve` or `clew studio` and yield its address and process."""
-    words = [sys.executable, "-m", "clew", *(["--url", url] if url else []), command, *options]
-    environment = {**os.environ, "COLUMNS": "400", "PYTHONUNBUFFERED": "1"}
-    out = subprocess.PIPE
-    with subprocess.Popen(
-        words, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if found := re.search(r"(?:listening on|studio is at) (http\S+)", line):
-                    yield found.group(1), process
-                    break
-            else:
-                pytest.fail(f"it ended: {lines}")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.stdout.read()
-            process.wait(PATIENCE / 1000)
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +80,7 @@ class Studio:
 def studio_on(browser: Any, folder: Path, url: str, *options: str) -> Iterator[Studio]:
     """Serve the store at `url`, and open pages of it."""
     made = Studio(browser, folder, url)
-    with running(folder, url, "--port", "0", *options) as (address, _):
+    with running(folder, url, "serve", "--port", "0", *options) as (address, _):
         made.address = address
         yield made
         made.close()
@@ -126,8 +100,8 @@ def token(tmp_path: Path) -> Callable[..., str]:
     """A function that makes a token. The server must start after the first one."""
 
     def made(*arguments: str) -> str:
-        command = [sys.executable, "-m", "clew", "token", "create", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+        words = [sys.executable, "-m", "clew", "token", "create", *arguments]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
     return made
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.studio.conftest import running, shown
+from tests.server.support import running
+from tests.studio.conftest import shown
 from tests.studio.stores import LISBON
 
 
@@ -62,7 +63,7 @@ def test_a_lost_connection_is_resumed_after_the_last_event(browser, template, tm
     studio = Studio(browser, tmp_path, f"sqlite:///{tmp_path}/agent.db")
     studio.expected += ["ERR_", "Failed to load"]
     resumed = []
-    with running(tmp_path, studio.url, "--port", "0") as (address, _):
+    with running(tmp_path, studio.url, "serve", "--port", "0") as (address, _):
         studio.address = address
         page = studio.open("#/thread/trip-lisbon")
         shown(page, "Live", ".top")
@@ -73,11 +74,11 @@ def test_a_lost_connection_is_resumed_after_the_last_event(browser, template, tm
     studio.memory.put_checkpoint(
         LISBON, {"n": 2}, node_name="meanwhile", messages=[{"role": "user", "content": "Still there?"}]
     )
-    with running(tmp_path, studio.url, "--port", address.rpartition(":")[2]):
+    with running(tmp_path, studio.url, "serve", "--port", address.rpartition(":")[2]):
         page.locator(".timeline li.chosen", has_text="meanwhile").wait_for()
         shown(page, "Still there?", ".conversation")
         page.locator(".live.live").wait_for()
-        # An error of the connection goes by itself.
+        # An error of the connection disappears without a click.
         page.locator(".error").wait_for(state="detached")
         assert any(resumed)
         studio.close()

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import clew
-from tests.studio.conftest import Studio, running, shown
+from tests.server.support import running
+from tests.studio.conftest import Studio, shown
 
 THREADS = 100_000
 CHECKPOINTS = 5_000
@@ -59,7 +60,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(browser, large):
     made = Studio(browser, large, f"sqlite:///{large}/agent.db")
-    with running(large, made.url, "--port", "0") as (address, process):
+    with running(large, made.url, "serve", "--port", "0") as (address, process):
         made.address = address
         yield made, process.pid
         made.close()

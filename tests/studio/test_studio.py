@@ -9,7 +9,8 @@ import time
 import pytest
 
 import clew
-from tests.studio.conftest import PATIENCE, dialog, running, shown, studio_on, until
+from tests.server.support import running
+from tests.studio.conftest import PATIENCE, dialog, shown, studio_on, until
 from tests.studio.stores import LISBON
 
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'>[x](javascript:window.hacked=1)"
@@ -366,7 +367,7 @@ def test_a_person_signs_in_and_sees_what_the_token_may_see(browser, template, tm
 
 def test_clew_studio_without_a_store_shows_the_demo_conversation(browser, tmp_path):
     started = time.monotonic()
-    with running(tmp_path, "", "--no-browser", command="studio") as (address, _):
+    with running(tmp_path, "", "studio", "--no-browser") as (address, _):
         page = browser.new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(address)

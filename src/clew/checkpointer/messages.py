@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew.checkpointer.arguments import checked_mapping, checked_search
 from clew.checkpointer.blocking import blocking
@@ -141,70 +141,6 @@ class MessageMethods:
             max_tokens=max_tokens,
             count_tokens=count_tokens,
         )
-        return await self._list_messages(config, search, window, branches, as_)
-
-    @overload
-    def list_messages(
-        self,
-        config: Config | str,
-        search: str | None = None,
-        offset: int = 0,
-        limit: int | None = None,
-        *,
-        branches: Branches = "head",
-        last: int | None = None,
-        before: Message | str | None = None,
-        after: Message | str | None = None,
-        max_tokens: int | None = None,
-        count_tokens: CountTokens | None = None,
-    ) -> list[Message]: ...
-    @overload
-    def list_messages(
-        self,
-        config: Config | str,
-        search: str | None = None,
-        offset: int = 0,
-        limit: int | None = None,
-        *,
-        branches: Branches = "head",
-        as_: Dialect,
-        last: int | None = None,
-        before: Message | str | None = None,
-        after: Message | str | None = None,
-        max_tokens: int | None = None,
-        count_tokens: CountTokens | None = None,
-    ) -> Conversation: ...
-    def list_messages(
-        self,
-        config: Config | str,
-        search: str | None = None,
-        offset: int = 0,
-        limit: int | None = None,
-        *,
-        branches: Branches = "head",
-        as_: Dialect | None = None,
-        last: int | None = None,
-        before: Message | str | None = None,
-        after: Message | str | None = None,
-        max_tokens: int | None = None,
-        count_tokens: CountTokens | None = None,
-    ) -> list[Message] | Conversation:
-        """Sync twin of `alist_messages`."""
-        window = checked_window(
-            search=search,
-            offset=offset,
-            limit=limit,
-            last=last,
-            before=before,
-            after=after,
-            max_tokens=max_tokens,
-            count_tokens=count_tokens,
-        )
-        return self._runner.run(self._list_messages(config, search, window, branches, as_), "list_messages")
-
-    async def _list_messages(
-        self, config: Config | str, search: str | None, window: Window, branches: Branches, as_: Dialect | None
-    ) -> list[Message] | Conversation:
         dialect = None if as_ is None else checked_dialect(as_)
         address = self._engine.address(config)
         if branches not in ("head", "all"):
@@ -242,6 +178,50 @@ class MessageMethods:
 
     aget_messages = alist_messages
     get_messages = blocking(alist_messages, "get_messages")
+    if TYPE_CHECKING:
+
+        @overload
+        def list_messages(
+            self,
+            config: Config | str,
+            search: str | None = None,
+            offset: int = 0,
+            limit: int | None = None,
+            *,
+            branches: Branches = "head",
+            last: int | None = None,
+            before: Message | str | None = None,
+            after: Message | str | None = None,
+            max_tokens: int | None = None,
+            count_tokens: CountTokens | None = None,
+        ) -> list[Message]: ...
+        @overload
+        def list_messages(
+            self,
+            config: Config | str,
+            search: str | None = None,
+            offset: int = 0,
+            limit: int | None = None,
+            *,
+            branches: Branches = "head",
+            as_: Dialect,
+            last: int | None = None,
+            before: Message | str | None = None,
+            after: Message | str | None = None,
+            max_tokens: int | None = None,
+            count_tokens: CountTokens | None = None,
+        ) -> Conversation: ...
+        def list_messages(
+            self,
+            config: Config | str,
+            search: str | None = None,
+            offset: int = 0,
+            limit: int | None = None,
+            **more: Any,
+        ) -> list[Message] | Conversation:
+            """List the messages of the conversation in order."""
+    else:
+        list_messages = blocking(alist_messages)
 
     put_messages = blocking(aput_messages)
     get_message = blocking(aget_message)

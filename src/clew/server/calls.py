@@ -157,7 +157,7 @@ def found(value: Any, what: str) -> Any:
 
 
 def with_ids(messages: list[dict[str, Any]], base: str | None) -> list[dict[str, Any]]:
-    """Give each message an id derived from `base`, so that repeating the request replaces it by itself."""
+    """Give each message an id derived from `base`, so that a repeated request replaces the same message."""
     if base is None:
         return messages
     return [{"message_id": f"{base}-{at}", **message} for at, message in enumerate(messages)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from litestar import Request
-from litestar.enums import OpenAPIMediaType
+from litestar.enums import MediaType, OpenAPIMediaType
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -38,7 +38,7 @@ class _Page(OpenAPIRenderPlugin):
 
 class _Style(OpenAPIRenderPlugin):
     def __init__(self) -> None:
-        super().__init__(path="/style.css", media_type="text/css")  # type: ignore[arg-type]
+        super().__init__(path="/style.css", media_type=MediaType.CSS)
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         return _STYLE
