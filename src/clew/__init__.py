@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from clew.model.encryption import Encryption
     from clew.model.event import Event
     from clew.model.message import Message
+    from clew.model.queries import Totals
     from clew.model.reports import (
         CleanupReport,
         CompactReport,
@@ -119,6 +120,7 @@ __all__ = [
     "ThreadDeletedError",
     "ThreadInfo",
     "ThreadPart",
+    "Totals",
     "TransientStorageError",
     "Turn",
     "UnsupportedTypeError",
@@ -144,6 +146,7 @@ _EXPORTS = {
     "clew.model.encryption": "Encryption",
     "clew.model.event": "Event",
     "clew.model.message": "Message",
+    "clew.model.queries": "Totals",
     "clew.model.reports": "CleanupReport CompactReport Damage IndexStats ResealReport ResyncReport Stats VerifyReport",
     "clew.model.retention": "RetentionPolicy",
     "clew.model.search": "SearchHit",

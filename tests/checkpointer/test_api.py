@@ -69,6 +69,7 @@ PUBLIC = [
     "ThreadDeletedError",
     "ThreadInfo",
     "ThreadPart",
+    "Totals",
     "TransientStorageError",
     "Turn",
     "UnsupportedTypeError",

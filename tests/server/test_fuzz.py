@@ -1,4 +1,5 @@
-"""A fuzz of the HTTP API, drawn by schemathesis from the OpenAPI document: no request makes the server fail."""
+"""A fuzz of the HTTP API, drawn by schemathesis from the OpenAPI document: no request makes the server fail,
+and every answer is what the document says."""
 
 from __future__ import annotations
 
@@ -16,12 +17,21 @@ from schemathesis import GenerationMode
 import clew
 from tests.checkpointer.support import PostgresStore, SQLiteStore
 from tests.rings import rounds
+from tests.server.described import closed
 from tests.server.support import PATIENCE, listening
 
 EXAMPLES = rounds(2, 15)
 """How many requests of each kind, right and wrong, each operation gets."""
 KNOWN = {"thread_id": "trip", "message_id": "m1", "checkpoint_id": "c1", "conversation_id": "conv_1", "item_id": "m1"}
 """Ids that exist, so that requests reach beyond "not found"."""
+
+CONFORMANCE = [
+    schemathesis.checks.response_schema_conformance,
+    schemathesis.checks.status_code_conformance,
+    schemathesis.checks.content_type_conformance,
+    schemathesis.checks.response_headers_conformance,
+]
+"""Answers are what the document says, too."""
 
 
 def fill(memory: clew.BaseCheckpointer) -> None:
@@ -50,6 +60,7 @@ def fuzzed(operation: Any, mode: GenerationMode, url: str, told: Counter[int]) -
         answer = aimed(case, known).call(base_url=url, timeout=PATIENCE)
         told[answer.status_code] += 1
         assert answer.status_code < 500, f"{answer.status_code} {answer.text}\n{case.as_curl_command()}"
+        case.validate_response(answer, checks=CONFORMANCE)
         if answer.status_code >= 400:
             assert answer.headers["content-type"][0] == "application/problem+json"
             assert answer.json()["detail"]
@@ -73,7 +84,7 @@ def fuzz(store: Any) -> None:
     told: Counter[int] = Counter()
     with clew.connect(store.url) as memory, listening(memory) as url:
         fill(memory)
-        document = httpx.get(f"{url}/docs/openapi.json", timeout=PATIENCE).json()
+        document = closed(httpx.get(f"{url}/docs/openapi.json", timeout=PATIENCE).json())
         schema: Any = schemathesis.openapi.from_dict(document)
         operations = [each.ok() for each in schema.get_all_operations()]
         assert len(operations) > 40

@@ -105,6 +105,7 @@ def aimed(body: Any) -> Any:
 def attempts(operation: dict[str, Any], path: str, owned: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Any]]:
     """Yield requests for what ana owns: the address, the query and the body."""
     query: dict[str, Any] = {}
+    required: dict[str, Any] = {}
     for each in operation.get("parameters", ()):
         name = each["name"]
         assert name in owned or name in HARMLESS, f"{name} is new: add it to OWNED or to HARMLESS"
@@ -112,9 +113,9 @@ def attempts(operation: dict[str, Any], path: str, owned: dict[str, Any]) -> Ite
             assert name in owned, f"{path}: {name} names something that somebody owns"
         if each["in"] == "query" and name in owned:
             query[name] = owned[name]
+            required |= {name: owned[name]} if each["required"] else {}
     address = path.format(**owned)
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
-    required = {name: value for name, value in query.items() if name in ("from", "q")}
     for user in ({}, {"user_id": "ana"}, {"user_id": "bob"}):
         yield address, {**required, **user}, body
         yield address, {**query, **user}, aimed(body)

@@ -200,6 +200,7 @@ class Totals(DictRecord):
 
     @property
     def total_tokens(self) -> int:
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
 

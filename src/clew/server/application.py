@@ -11,15 +11,18 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
+from litestar.openapi import ResponseSpec
 
 import clew
 from clew.ids import new_id
 from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller, Scope
+from clew.server.answers import Health
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits
 from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
 from clew.server.reference import openapi_config
+from clew.server.reference.schemas import AnswerSchemas
 from clew.server.routes import events, messages, operations, search, states, studio, threads, turns
 from clew.server.telemetry import MEDIA_TYPE, Telemetry
 from clew.server.turns import Turns
@@ -31,13 +34,18 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="clew"'}
 
 
 @get("/healthz", tags=["health"], summary="Is the process alive?")
-async def healthz() -> dict[str, str]:
+async def healthz() -> Health:
     """Return while the process runs."""
     return {"status": "ok"}
 
 
-@get("/readyz", tags=["health"], summary="Is the store available?")
-async def readyz(request: Request[Any, Any, Any]) -> Response[Any]:
+@get(
+    "/readyz",
+    tags=["health"],
+    summary="Is the store available?",
+    responses={503: ResponseSpec(Health, description="The store does not answer.", generate_examples=False)},
+)
+async def readyz(request: Request[Any, Any, Any]) -> Response[Health]:
     """Return 200 if the store answers, and 503 if not."""
     status = await request.app.state.memory.astatus()
     ready = status.primary_healthy or bool(status.secondary_healthy)
@@ -92,6 +100,7 @@ def app(
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry, "streams": streams}),
         on_shutdown=[open_turns.close],
         openapi_config=openapi_config(),
+        plugins=[AnswerSchemas()],
         exception_handlers={
             clew.ClewError: on_clew_error,
             HTTPException: on_http_error,

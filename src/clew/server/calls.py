@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from litestar import Request, Response
@@ -13,6 +12,7 @@ from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 import clew
 from clew.server.access import Caller
+from clew.server.answers import told
 from clew.server.interchange import to_json
 from clew.server.problems import Problem, not_found
 
@@ -54,13 +54,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-class Told(Protocol):
-    """A result that has a form for answers."""
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-T = TypeVar("T", bound=Told)
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +119,22 @@ def derived_id(call: Call, key: str | None, *parts: str) -> str | None:
     return hashlib.blake2b(joined.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def answer(content: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[Any]:
+def answer(content: C, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[C]:
     """Return a JSON response with `content`, in which types that JSON lacks are marked."""
     return Response(to_json(content), status_code=status, headers=headers or {}, media_type="application/json")
 
 
-def page(
-    name: str, read: Sequence[T], limit: int, position: Callable[[T], str], offset: int | None = None
-) -> dict[str, Any]:
-    """Return the first `limit` of the results that were read, which are one more if there is a next page.
-
-    `next` is where that page begins: the position of the last result, or an offset if the caller counts.
-    """
-    shown = read[:limit]
-    following: str | int | None = None
-    if len(read) > limit:
-        following = position(shown[-1]) if offset is None else offset + limit
-    return {name: [each.to_dict() for each in shown], "next": following}
+def plain(content: C) -> Response[C]:
+    """Return a JSON response with `content`, all of which has types that JSON has, and ids as keys."""
+    return Response(content, media_type="application/json")
 
 
-def saved(checkpoint: clew.Checkpoint) -> Response[Any]:
+def saved(checkpoint: clew.Checkpoint) -> Response[clew.CheckpointMetadata]:
     """Return the response to a save: the checkpoint without its state, and its ETag."""
-    return answer(checkpoint.metadata.to_dict(), status=201, headers={"ETag": etag(checkpoint)})
+    return answer(told(checkpoint.metadata), status=201, headers={"ETag": etag(checkpoint)})
 
 
-def found(value: Any, what: str) -> Any:
+def found(value: C | None, what: str) -> C:
     """Return `value`. Raises Problem 404 if it is `None`."""
     if value is None:
         raise not_found(what)

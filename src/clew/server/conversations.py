@@ -6,7 +6,7 @@ Responses API, kept whole.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, post
@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 import clew
 from clew.ids import new_id
+from clew.server.answers import Conversation, DeletedConversation, Item, ItemList
 from clew.server.calls import Call, Name, answer, call_of, found
 from clew.server.problems import Problem, not_found
 
@@ -51,7 +52,7 @@ class NewItems(Struct):
 @post("/conversations", summary="Create a conversation", tags=["conversations"], status_code=200)
 async def create_conversation(
     request: Request[Any, Any, Any], data: JSONBody[NewConversation | None] = None
-) -> Response[Any]:
+) -> Response[Conversation]:
     """Create a conversation, with items if some are given."""
     call = call_of(request)
     given = data or NewConversation()
@@ -64,7 +65,7 @@ async def create_conversation(
 
 
 @get("/conversations/{conversation_id:str}", summary="Get a conversation", tags=["conversations"])
-async def get_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Any]:
+async def get_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Conversation]:
     """Return a conversation without its items."""
     call = call_of(request)
     return answer(_conversation(await _thread(call, _config(call, conversation_id))))
@@ -73,7 +74,7 @@ async def get_conversation(request: Request[Any, Any, Any], conversation_id: Nam
 @post("/conversations/{conversation_id:str}", summary="Update a conversation", tags=["conversations"], status_code=200)
 async def update_conversation(
     request: Request[Any, Any, Any], conversation_id: Name, data: JSONBody[NewMetadata]
-) -> Response[Any]:
+) -> Response[Conversation]:
     """Replace the conversation's metadata."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -85,7 +86,7 @@ async def update_conversation(
 @delete(
     "/conversations/{conversation_id:str}", summary="Delete a conversation", tags=["conversations"], status_code=200
 )
-async def delete_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Any]:
+async def delete_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[DeletedConversation]:
     """Delete a conversation with its items."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -97,7 +98,7 @@ async def delete_conversation(request: Request[Any, Any, Any], conversation_id: 
 @post("/conversations/{conversation_id:str}/items", summary="Append items", tags=["conversations"], status_code=200)
 async def create_items(
     request: Request[Any, Any, Any], conversation_id: Name, data: JSONBody[NewItems]
-) -> Response[Any]:
+) -> Response[ItemList]:
     """Append items, all or none."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -116,7 +117,7 @@ async def list_items(
     order: Annotated[
         Literal["asc", "desc"], QueryParameter(name="order", description="Oldest or newest first.")
     ] = "desc",
-) -> Response[Any]:
+) -> Response[ItemList]:
     """List items, newest first unless `order` is `asc`."""
     call = call_of(request)
     config = _config(call, conversation_id)
@@ -129,7 +130,7 @@ async def list_items(
 
 
 @get("/conversations/{conversation_id:str}/items/{item_id:str}", summary="Get an item", tags=["conversations"])
-async def get_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Any]:
+async def get_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Item]:
     """Return one item."""
     call = call_of(request)
     message = await call.memory.aget_message(_config(call, conversation_id), unquote(item_id))
@@ -142,7 +143,7 @@ async def get_item(request: Request[Any, Any, Any], conversation_id: Name, item_
     tags=["conversations"],
     status_code=200,
 )
-async def delete_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Any]:
+async def delete_item(request: Request[Any, Any, Any], conversation_id: Name, item_id: Name) -> Response[Conversation]:
     """Delete one item, and return the conversation."""
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
@@ -157,11 +158,10 @@ def _config(call: Call, conversation_id: str, *, write: bool = False) -> dict[st
 
 
 async def _thread(call: Call, config: dict[str, Any]) -> clew.ThreadInfo:
-    thread: clew.ThreadInfo = found(await call.memory.aget_thread(config), "the conversation")
-    return thread
+    return found(await call.memory.aget_thread(config), "the conversation")
 
 
-def _conversation(thread: clew.ThreadInfo) -> dict[str, Any]:
+def _conversation(thread: clew.ThreadInfo) -> Conversation:
     return {
         "id": thread.thread_id,
         "object": "conversation",
@@ -170,7 +170,7 @@ def _conversation(thread: clew.ThreadInfo) -> dict[str, Any]:
     }
 
 
-def _list(items: list[dict[str, Any]], *, more: bool) -> dict[str, Any]:
+def _list(items: list[Item], *, more: bool) -> ItemList:
     ids = [each["id"] for each in items]
     return {
         "object": "list",
@@ -181,7 +181,7 @@ def _list(items: list[dict[str, Any]], *, more: bool) -> dict[str, Any]:
     }
 
 
-def _item(given: dict[str, Any]) -> dict[str, Any]:
+def _item(given: dict[str, Any]) -> Item:
     """Return the item as OpenAI would store it: with an id, a type, and contents as a list of parts."""
     item = {key: value for key, value in given.items() if key not in _OWN}
     kind = item.setdefault("type", "message")
@@ -197,10 +197,10 @@ def _item(given: dict[str, Any]) -> dict[str, Any]:
             content: dict[str, Any] = {"type": part, "text": item["content"]}
             item["content"] = [{**content, "annotations": []} if part == "output_text" else content]
         item.setdefault("status", "completed")
-    return item
+    return cast("Item", item)
 
 
-async def _with_new_ids(call: Call, config: dict[str, Any], items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def _with_new_ids(call: Call, config: dict[str, Any], items: list[Item]) -> list[Item]:
     """Give a new id to each item whose id exists already: appending never replaces an item."""
     seen: set[str] = set()
     for item in items:
@@ -210,14 +210,14 @@ async def _with_new_ids(call: Call, config: dict[str, Any], items: list[dict[str
     return items
 
 
-def _message(item: dict[str, Any]) -> dict[str, Any]:
+def _message(item: Item) -> dict[str, Any]:
     return {**item, "message_id": item["id"]}
 
 
-def _shown(message: clew.Message) -> dict[str, Any]:
+def _shown(message: clew.Message) -> Item:
     """Return the item. A message that was not saved as an item is shown as text."""
     if message.format == "openai-responses" and message.raw is not None:
-        return {**message.raw, "id": message.message_id}
+        return cast("Item", {"type": "message", **message.raw, "id": message.message_id})
     return _item({"id": message.message_id, "role": message.role, "content": message.text()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
@@ -44,12 +44,22 @@ def status_of(error: clew.ClewError) -> int:
     return next(status for kind, status in STATUSES if isinstance(error, kind))
 
 
-def document(status: int, name: str, detail: str) -> dict[str, Any]:
-    """Return the problem document. `error` is the class that the Python API raises."""
+class ProblemDocument(TypedDict):
+    """What went wrong, and what to do (RFC 9457). `error` is the class that the Python API raises."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    error: str
+
+
+def document(status: int, name: str, detail: str) -> ProblemDocument:
+    """Return the problem document."""
     return {"type": "about:blank", "title": name, "status": status, "detail": detail, "error": name}
 
 
-def on_clew_error(request: Request[Any, Any, Any], error: clew.ClewError) -> Response[dict[str, Any]]:
+def on_clew_error(request: Request[Any, Any, Any], error: clew.ClewError) -> Response[ProblemDocument]:
     status = status_of(error)
     # A request with If-Match asks for exactly this comparison.
     if status == 409 and request.headers.get("if-match") is not None:
@@ -60,7 +70,7 @@ def on_clew_error(request: Request[Any, Any, Any], error: clew.ClewError) -> Res
     return _response(status, type(error).__name__, str(error), headers)
 
 
-def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[dict[str, Any]]:
+def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[ProblemDocument]:
     name = error.name if isinstance(error, Problem) else _TITLES.get(error.status_code, type(error).__name__)
     detail = error.detail
     if error.extra and isinstance(error.extra, list):
@@ -70,12 +80,12 @@ def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[d
     return _response(error.status_code, name, detail, dict(error.headers or {}))
 
 
-def on_any_error(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
+def on_any_error(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemDocument]:
     _log.error("request failed: %s %s", request.method, request.url.path, exc_info=error)
     return _response(500, "InternalError", "the server failed; its log says why", {})
 
 
-def _response(status: int, name: str, detail: str, headers: dict[str, str]) -> Response[dict[str, Any]]:
+def _response(status: int, name: str, detail: str, headers: dict[str, str]) -> Response[ProblemDocument]:
     return Response(document(status, name, detail), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 

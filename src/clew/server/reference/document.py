@@ -8,28 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from clew.server.problems import MEDIA_TYPE, ProblemDocument
+from clew.server.problems import document as problem
+
 EXAMPLES: Final = Path(__file__).with_name("examples.json")
 """Requests and answers by operation, as `GET /api/threads`. `python -m tests.server.story` records them."""
 _EXAMPLES: Final[dict[str, Any]] = json.loads(EXAMPLES.read_text(encoding="utf-8"))
-_PROBLEM: Final[dict[str, Any]] = {
-    "type": "object",
-    "description": "What went wrong, and what to do (RFC 9457). `error` is the class that the Python API raises.",
-    "required": ["type", "title", "status", "detail", "error"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "error": {"type": "string"},
-    },
-    "example": {
-        "type": "about:blank",
-        "title": "NotFound",
-        "status": 404,
-        "detail": "the thread does not exist",
-        "error": "NotFound",
-    },
-}
+_EXAMPLE: Final = problem(404, "NotFound", "the thread does not exist")
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
@@ -45,21 +32,36 @@ def completed(schema: dict[str, Any], base: str) -> dict[str, Any]:
     """Return the document for an application at `base`, with examples and with the errors that it really returns."""
     document = copy.deepcopy(schema)
     document["servers"] = [{"url": base}]
-    document["components"].setdefault("schemas", {})["Problem"] = _PROBLEM
+    _, described = msgspec.json.schema_components((ProblemDocument,))
+    document["components"]["schemas"]["Problem"] = {**described["ProblemDocument"], "title": "Problem"}
     document["components"]["responses"] = {
         "Problem": {
             "description": "An error.",
-            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _EXAMPLE}},
         }
     }
     for method, path, operation in operations(document):
         # Litestar describes its own form of errors, which this server does not use.
         operation["responses"].pop("400", None)
-        operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}
+        for response in operation["responses"].values():
+            _retyped(response)
+        for statuses in ("4XX", "5XX"):
+            operation["responses"][statuses] = {"$ref": "#/components/responses/Problem"}
         for parameter in operation.get("parameters", ()):
             _flatten(parameter)
         _show(operation, _EXAMPLES.get(f"{method} {path}", {}))
     return document
+
+
+def _retyped(response: dict[str, Any]) -> None:
+    """Name the type of the content without parameters. A stream is text; `x-itemSchema` describes its events' data."""
+    for kind, content in list(response.get("content", {}).items()):
+        del response["content"][kind]
+        kind = kind.partition(";")[0]
+        if kind == "text/event-stream":
+            # OpenAPI 3.2 has `itemSchema` for this, and 3.1 has nothing.
+            content = {"schema": {"type": "string"}, "x-itemSchema": content["schema"]}
+        response["content"][kind] = content
 
 
 def _flatten(parameter: dict[str, Any]) -> None:
@@ -82,12 +84,11 @@ def _show(operation: dict[str, Any], example: dict[str, Any]) -> None:
         operation["requestBody"]["content"]["application/json"]["example"] = example["request"]
     if "status" not in example:
         return
-    response = operation["responses"].setdefault(str(example["status"]), {"description": ""})
-    response["description"] = "The answer." if example.get("response") is not None else "Done; there is no content."
-    if example.get("response") is not None:
-        kind = example.get("type", "application/json")
-        schema = {"type": "object"} if kind == "application/json" else {"type": "string"}
-        response["content"] = {kind: {"schema": schema, "example": example["response"]}}
+    response = operation["responses"][str(example["status"])]
+    response["description"] = "The answer." if example["response"] is not None else "Done; there is no content."
+    if example["response"] is not None:
+        ((_, content),) = response["content"].items()
+        content["example"] = example["response"]
     if "etag" in example:
         response["headers"] = {
             "ETag": {"description": "Names the checkpoint, for If-Match.", "schema": {"type": "string"}}

@@ -8,10 +8,12 @@ from typing import Annotated, Any, Final, Protocol
 from weakref import WeakSet
 
 from litestar import Request, get
+from litestar.openapi import ResponseSpec
 from litestar.params import HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 import clew
+from clew.server.answers import StreamError
 from clew.server.calls import Name, UserId, call_of
 from clew.server.interchange import to_json
 
@@ -23,8 +25,13 @@ LastEventId = Annotated[
     HeaderParameter(name="Last-Event-ID", max_length=2000, description="The id of the last event that was seen."),
 ]
 
+_EVENTS: Final = {
+    200: ResponseSpec(clew.Event | StreamError, media_type="text/event-stream", generate_examples=False)  # type: ignore[arg-type]
+}
+"""The data of the events in a stream."""
 
-@get("/events", summary="Watch all threads", tags=["events"])
+
+@get("/events", summary="Watch all threads", tags=["events"], responses=_EVENTS)
 async def watch_user(
     request: Request[Any, Any, Any], user_id: UserId = None, last_event_id: LastEventId = None
 ) -> ServerSentEvent:
@@ -33,7 +40,7 @@ async def watch_user(
     return await _stream(request, {"user_id": call.caller.acting_for(user_id)}, last_event_id)
 
 
-@get("/threads/{thread_id:str}/events", summary="Watch a thread", tags=["events"])
+@get("/threads/{thread_id:str}/events", summary="Watch a thread", tags=["events"], responses=_EVENTS)
 async def watch_thread(
     request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None, last_event_id: LastEventId = None
 ) -> ServerSentEvent:
@@ -105,9 +112,8 @@ async def _stream(request: Request[Any, Any, Any], config: dict[str, Any], since
                 current = memory.awatch(config, since=position, timeout=QUIET)
                 await streams.add(current)
         except clew.ClewError as error:
-            yield ServerSentEventMessage(
-                event="error", data=json.dumps({"error": type(error).__name__, "detail": str(error)})
-            )
+            failed: StreamError = {"error": type(error).__name__, "detail": str(error)}
+            yield ServerSentEventMessage(event="error", data=json.dumps(failed))
         finally:
             await streams.remove(current)
 

@@ -8,6 +8,8 @@ from urllib.parse import unquote
 from litestar import Request, Response, delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
+import clew
+from clew.server.answers import Appended, MessagePage, RenderedMessages, page, told
 from clew.server.bodies import NewMessages
 from clew.server.calls import (
     MOST,
@@ -22,7 +24,6 @@ from clew.server.calls import (
     call_of,
     derived_id,
     found,
-    page,
     with_ids,
 )
 from clew.server.interchange import from_json
@@ -55,7 +56,7 @@ async def list_messages(
     dialect: As = None,
     checkpoint_id: CheckpointId = None,
     branches: Branches = "head",
-) -> Response[Any]:
+) -> Response[MessagePage | RenderedMessages]:
     """List the messages of the head's branch, or as of a checkpoint, in order. Pass `next` as `after` to get
     the next page.
 
@@ -71,12 +72,19 @@ async def list_messages(
     window |= {"after": after, "before": before, "offset": offset or 0, "branches": branches}
     if dialect is not None:
         rendered = await call.memory.alist_messages(config, search, as_=dialect, **window)
-        return answer({"messages": list(rendered), "system": rendered.system, "left_out": list(rendered.left_out)})
+        shown: RenderedMessages = {
+            "messages": list(rendered),
+            "system": rendered.system,
+            "left_out": list(rendered.left_out),
+        }
+        return answer(shown)
     listed = await call.memory.alist_messages(config, search, **window)
     if last is None:
-        return answer(page("messages", listed, limit, lambda end: end.message_id, offset))
-    newest = page("messages", listed[::-1], last, lambda end: end.message_id)
-    return answer({**newest, "messages": newest["messages"][::-1]})
+        messages, following = page(listed, limit, lambda end: end.message_id, offset)
+    else:
+        newest, following = page(listed[::-1], last, lambda end: end.message_id)
+        messages = newest[::-1]
+    return answer({"messages": messages, "next": following})
 
 
 @post("/threads/{thread_id:str}/messages", summary="Append messages", tags=["messages"])
@@ -86,7 +94,7 @@ async def post_messages(
     data: JSONBody[NewMessages],
     user_id: UserId = None,
     idempotency_key: IdempotencyKey = None,
-) -> Response[Any]:
+) -> Response[Appended]:
     """Append messages, all or none. A message with an id that exists replaces that message in its place."""
     call = call_of(request)
     config = call.config(thread_id, user_id, write=True)
@@ -99,11 +107,11 @@ async def post_messages(
 @get("/threads/{thread_id:str}/messages/{message_id:str}", summary="Get a message", tags=["messages"])
 async def get_message(
     request: Request[Any, Any, Any], thread_id: Name, message_id: Name, user_id: UserId = None
-) -> Response[Any]:
+) -> Response[clew.Message]:
     """Return one message."""
     call = call_of(request)
     message = await call.memory.aget_message(call.config(thread_id, user_id), unquote(message_id))
-    return answer(found(message, "the message").to_dict())
+    return answer(told(found(message, "the message")))
 
 
 @delete(

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from litestar import Request, Response, get
 from litestar.params import QueryParameter
 
-from clew.server.calls import PageLimit, Position, UserId, answer, call_of, page
+from clew.server.answers import HitPage, page
+from clew.server.calls import PageLimit, Position, UserId, answer, call_of
 
 Text = Annotated[str, QueryParameter(name="q", min_length=1, max_length=1000, description="Text to find, in any case.")]
 
@@ -15,14 +16,15 @@ Text = Annotated[str, QueryParameter(name="q", min_length=1, max_length=1000, de
 @get("/search", summary="Search messages", tags=["messages"])
 async def search(
     request: Request[Any, Any, Any], text: Text, user_id: UserId = None, before: Position = None, limit: PageLimit = 20
-) -> Response[Any]:
+) -> Response[HitPage]:
     """Find messages that contain a text in all threads of the user, newest first, with snippets. Pass
     `next` as `before` to get the next page.
     """
     call = call_of(request)
     user = call.caller.acting_for(user_id)
     hits = await call.memory.asearch(text, user_id=user, limit=limit + 1, before=before)
-    return answer(page("hits", hits, limit, lambda last: last.position))
+    shown, following = page(hits, limit, lambda last: last.position)
+    return answer({"hits": shown, "next": following})
 
 
 HANDLERS = [search]

@@ -8,9 +8,20 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, patch, post
+from litestar.openapi import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 
 import clew
+from clew.server.answers import (
+    AttachedKeys,
+    AttachmentRecords,
+    Changes,
+    CheckpointPage,
+    HistoryPage,
+    page,
+    placed,
+    told,
+)
 from clew.server.bodies import Attachments, NewCheckpoint, StateChange
 from clew.server.calls import (
     Call,
@@ -27,7 +38,6 @@ from clew.server.calls import (
     etag,
     found,
     matched_id,
-    page,
     saved,
     with_ids,
 )
@@ -43,7 +53,12 @@ IfNoneMatch = Annotated[
 ]
 
 
-@get("/threads/{thread_id:str}/state", summary="Get a state", tags=["states"])
+@get(
+    "/threads/{thread_id:str}/state",
+    summary="Get a state",
+    tags=["states"],
+    responses={304: ResponseSpec(None, description="The caller has this version: If-None-Match names it.")},
+)
 async def get_state(
     request: Request[Any, Any, Any],
     thread_id: Name,
@@ -51,15 +66,16 @@ async def get_state(
     checkpoint_id: CheckpointId = None,
     namespace: Namespace = None,
     if_none_match: IfNoneMatch = None,
-) -> Response[Any]:
+) -> Response[clew.Checkpoint]:
     """Return the checkpoint at the head, or another one, with its state. The ETag names its version."""
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace)
-    checkpoint: clew.Checkpoint = found(await call.memory.aget_checkpoint(config), "the checkpoint")
+    checkpoint = found(await call.memory.aget_checkpoint(config), "the checkpoint")
     tag = etag(checkpoint)
     if if_none_match is not None and tag in [each.strip() for each in if_none_match.split(",")]:
-        return Response(None, status_code=304, headers={"ETag": tag})
-    return answer(checkpoint.to_dict(), headers={"ETag": tag})
+        unchanged: Response[Any] = Response(None, status_code=304, headers={"ETag": tag})
+        return unchanged
+    return answer(told(checkpoint), headers={"ETag": tag})
 
 
 @post("/threads/{thread_id:str}/checkpoints", summary="Save a state", tags=["states"])
@@ -72,7 +88,7 @@ async def post_checkpoint(
     namespace: Namespace = None,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyKey = None,
-) -> Response[Any]:
+) -> Response[clew.CheckpointMetadata]:
     """Save a state, and messages with it, as the new head. With If-Match, a head that has moved is refused.
     With `checkpoint_id`, it becomes a branch from that checkpoint, wherever the head is.
     """
@@ -101,7 +117,7 @@ async def update_state(
     namespace: Namespace = None,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyKey = None,
-) -> Response[Any]:
+) -> Response[clew.CheckpointMetadata]:
     """Set, append to or remove fields of the head's state, without sending the rest."""
     call = call_of(request)
     base = matched_id(if_match)
@@ -127,12 +143,13 @@ async def list_checkpoints(
     namespace: Namespace = None,
     before: Before = None,
     limit: PageLimit = 50,
-) -> Response[Any]:
+) -> Response[CheckpointPage]:
     """List checkpoints without their states, newest first. `next` is the `before` of the next page."""
     call = call_of(request)
     config = call.config(thread_id, user_id, namespace=namespace)
     listed = await call.memory.alist_checkpoints(config, limit=limit + 1, before=before)
-    return answer(page("checkpoints", listed, limit, lambda last: last.checkpoint_id))
+    shown, following = page(listed, limit, lambda last: last.checkpoint_id)
+    return answer({"checkpoints": shown, "next": following})
 
 
 @delete(
@@ -162,12 +179,13 @@ async def get_history(
     namespace: Namespace = None,
     before: Before = None,
     limit: PageLimit = 10,
-) -> Response[Any]:
+) -> Response[HistoryPage]:
     """Return checkpoints with their states, newest first. `next` is the `before` of the next page."""
     call = call_of(request)
     config = call.config(thread_id, user_id, namespace=namespace)
     loaded = await call.memory.aget_history(config, limit + 1, before=before)
-    return answer(page("checkpoints", loaded, limit, lambda last: last.checkpoint_id))
+    shown, following = page(loaded, limit, lambda last: last.checkpoint_id)
+    return answer({"checkpoints": shown, "next": following})
 
 
 @get("/threads/{thread_id:str}/diff", summary="Compare two states", tags=["states"])
@@ -181,7 +199,7 @@ async def get_diff(
         str | None, QueryParameter(name="to_thread", description="The other one's thread, such as a fork.")
     ] = None,
     namespace: Namespace = None,
-) -> Response[Any]:
+) -> Response[Changes]:
     """Return the changes that lead from one state to another."""
     call = call_of(request)
     before = call.config(thread_id, user_id, checkpoint_id=older, namespace=namespace)
@@ -189,7 +207,7 @@ async def get_diff(
     for config in (before, after):
         found(await call.memory.aexists(config) or None, "the checkpoint")
     changes = await call.memory.adiff(before, after)
-    return answer({"changes": [{**each.to_dict(), "place": each.place} for each in changes]})
+    return answer({"changes": [placed(each) for each in changes]})
 
 
 @get("/threads/{thread_id:str}/attachments", summary="List attachments", tags=["states"])
@@ -199,7 +217,7 @@ async def list_attachments(
     user_id: UserId = None,
     checkpoint_id: CheckpointId = None,
     namespace: Namespace = None,
-) -> Response[Any]:
+) -> Response[AttachmentRecords]:
     """Return the records that are attached to a checkpoint, by key."""
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace)
@@ -211,10 +229,10 @@ async def put_attachments(
     request: Request[Any, Any, Any],
     thread_id: Name,
     data: JSONBody[Attachments],
+    checkpoint_id: Annotated[str, QueryParameter(name="checkpoint_id", description="The checkpoint to attach to.")],
     user_id: UserId = None,
-    checkpoint_id: CheckpointId = None,
     namespace: Namespace = None,
-) -> Response[Any]:
+) -> Response[AttachedKeys]:
     """Attach records to a checkpoint. A record with the same key is replaced."""
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace, write=True)
@@ -238,7 +256,7 @@ async def _saved_once(
     data: NewCheckpoint | StateChange,
     new_id: str | None,
     save: Callable[..., Awaitable[clew.Checkpoint]],
-) -> Response[Any]:
+) -> Response[clew.CheckpointMetadata]:
     """Save what both bodies have in common by `save`, unless an earlier request with the same key has done it."""
     if new_id is not None:
         done = await call.memory.aget_checkpoint({**config, "checkpoint_id": new_id})

@@ -9,6 +9,8 @@ from litestar import Request, Response, delete, get, patch, post
 from litestar.openapi.spec import Example
 from litestar.params import JSONBody, QueryParameter
 
+import clew
+from clew.server.answers import ThreadPage, page, told
 from clew.server.bodies import NewFork, Rewind
 from clew.server.calls import IdempotencyKey as Key
 from clew.server.calls import (
@@ -22,7 +24,6 @@ from clew.server.calls import (
     call_of,
     derived_id,
     found,
-    page,
     saved,
 )
 from clew.server.interchange import from_json
@@ -52,7 +53,7 @@ async def list_threads(
     before: Position = None,
     offset: Offset = None,
     limit: PageLimit = 50,
-) -> Response[Any]:
+) -> Response[ThreadPage]:
     """List threads, the most recently active first. Pass `next` as `before` to get the next page; it is not
     disturbed by what others write meanwhile. With `offset`, `next` is an offset.
     """
@@ -66,26 +67,29 @@ async def list_threads(
         metadata=None if metadata is None else _wanted(metadata),
         before=before,
     )
-    return answer(page("threads", threads, limit, lambda last: last.position, offset))
+    shown, following = page(threads, limit, lambda last: last.position, offset)
+    return answer({"threads": shown, "next": following})
 
 
 @get("/threads/{thread_id:str}", summary="Get a thread", tags=["threads"])
-async def get_thread(request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None) -> Response[Any]:
+async def get_thread(
+    request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None
+) -> Response[clew.ThreadInfo]:
     """Return the thread's description, head and counts."""
     call = call_of(request)
     thread = await call.memory.aget_thread(call.config(thread_id, user_id))
-    return answer(found(thread, "the thread").to_dict())
+    return answer(told(found(thread, "the thread")))
 
 
 @patch("/threads/{thread_id:str}", summary="Describe a thread", tags=["threads"])
 async def describe_thread(
     request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[dict[str, Any]], user_id: UserId = None
-) -> Response[Any]:
+) -> Response[clew.ThreadInfo]:
     """Change the thread's name, tags or metadata. Creates the thread if it does not exist."""
     call = call_of(request)
     config = call.config(thread_id, user_id, write=True)
     await call.memory.aput_thread(config, data)
-    return answer(found(await call.memory.aget_thread(config), "the thread").to_dict())
+    return answer(told(found(await call.memory.aget_thread(config), "the thread")))
 
 
 @delete("/threads/{thread_id:str}", summary="Delete a thread", tags=["threads"], status_code=204)
@@ -102,7 +106,7 @@ async def fork_thread(
     data: JSONBody[NewFork],
     user_id: UserId = None,
     idempotency_key: Key = None,
-) -> Response[Any]:
+) -> Response[clew.ThreadInfo]:
     """Begin a new thread from a checkpoint. Values are shared, not copied, where the store can."""
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=data.checkpoint_id, namespace=data.namespace, write=True)
@@ -110,16 +114,16 @@ async def fork_thread(
     if new is not None and idempotency_key is not None:
         existing = await call.memory.aget_thread({**config, "thread_id": new, "checkpoint_id": None})
         if existing is not None and (existing.forked_from or {}).get("thread_id") == config["thread_id"]:
-            return answer(existing.to_dict(), status=201)
+            return answer(told(existing), status=201)
     forked = await call.memory.afork(config, new)
     thread = await call.memory.aget_thread({**config, "thread_id": forked["thread_id"], "checkpoint_id": None})
-    return answer(found(thread, "the fork").to_dict(), status=201)
+    return answer(told(found(thread, "the fork")), status=201)
 
 
 @post("/threads/{thread_id:str}/rewind", summary="Go back", tags=["threads"])
 async def rewind_thread(
     request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[Rewind], user_id: UserId = None
-) -> Response[Any]:
+) -> Response[clew.CheckpointMetadata]:
     """Make an earlier state the head again. The history stays; later messages leave the branch."""
     call = call_of(request)
     config = call.config(thread_id, user_id, write=True)

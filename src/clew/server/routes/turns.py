@@ -9,6 +9,7 @@ from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
 import clew
+from clew.server.answers import BegunTurn
 from clew.server.bodies import NewCheckpoint
 from clew.server.calls import Name, UserId, answer, call_of, saved
 from clew.server.interchange import from_json
@@ -28,7 +29,7 @@ class NewTurn(Struct, forbid_unknown_fields=True):
 @post("/threads/{thread_id:str}/turns", summary="Begin a turn", tags=["turns"])
 async def begin_turn(
     request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[NewTurn], user_id: UserId = None
-) -> Response[Any]:
+) -> Response[BegunTurn]:
     """Hold the thread, and return its state. Other turns wait until this one ends. 423: another one holds it."""
     call = call_of(request)
     config = call.config(thread_id, user_id, write=True)
@@ -38,7 +39,9 @@ async def begin_turn(
 
 
 @post("/turns/{turn_id:str}/checkpoints", summary="Save in a turn", tags=["turns"])
-async def save_turn(request: Request[Any, Any, Any], turn_id: Name, data: JSONBody[NewCheckpoint]) -> Response[Any]:
+async def save_turn(
+    request: Request[Any, Any, Any], turn_id: Name, data: JSONBody[NewCheckpoint]
+) -> Response[clew.CheckpointMetadata]:
     """Save a state and messages. The turn stays open, and its time begins again."""
     state, messages, metadata = from_json(data.state), from_json(data.messages), from_json(data.metadata)
 
