@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -279,6 +280,15 @@ def test_what_describes_a_thread_is_json(checkpointer):
     for record in (checkpointer.get_thread("t"), checkpointer.stats(), checkpointer.list_messages("t")[0]):
         back = type(record).from_dict(json.loads(json.dumps(record.to_dict())))
         assert back == record
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(0)), timezone(timedelta(seconds=561))])
+@pytest.mark.parametrize(
+    "text", ["0001-01-01T12:00", "2026-01-31T12:00:05", "2026-01-31T12:00:05.000070", "9999-12-31"]
+)
+def test_times_are_written_as_isoformat_writes_them(text, zone):
+    moment = datetime.fromisoformat(text).replace(tzinfo=zone)
+    assert clew.Message(role="user", created_at=moment).to_dict()["created_at"] == moment.isoformat()
 
 
 def test_a_checkpoint_answers_to_session_id_too(checkpointer):

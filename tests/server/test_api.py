@@ -321,6 +321,7 @@ def test_metrics_count_requests_by_route_and_name_nobody(caplog):
         await http.get("/made/up")
         text = (await http.get("/metrics")).text
         assert 'route="/api/threads/{thread_id}/state",status="404"} 1.0' in text
+        assert "clew_http_requests_in_flight 1.0" in text  # This one.
         assert "of-ana" not in text
         assert "made" not in text
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import datetime, timedelta
-from typing import Any, ClassVar, Final, Self
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar, Self
+
+from msgspec import to_builtins
 
 from clew.errors import ConfigError
 from clew.model.config import ANY_USER
@@ -26,10 +30,12 @@ class DictRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists."""
-        return {
-            name: self._out(name, getattr(self, name)) if converted else getattr(self, name)
-            for name, converted in _plan(type(self))
-        }
+        names, values, converted = _plan(type(self))  # type: ignore[arg-type]  # mypy takes the class for a record
+        shown = dict(zip(names, values(self), strict=True))
+        for name, convert in converted:
+            if shown[name] is not None:
+                shown[name] = convert(shown[name])
+        return shown
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -56,30 +62,39 @@ class DictRecord:
             return _each(cls._nested[name].from_dict, value, name in cls._tuples, name in cls._mappings)
         return tuple(value) if name in cls._tuples else value
 
-    @classmethod
-    def _out(cls, name: str, value: Any) -> Any:
-        if value is None or value is ANY_USER:
-            return None
-        if name in cls._times and isinstance(value, datetime):
-            return value.isoformat()
-        if name in cls._durations and isinstance(value, timedelta):
-            return value.total_seconds()
-        if name in cls._nested:
-            nested = _each(cls._nested[name].to_dict, value, name in cls._tuples, name in cls._mappings)
-            return list(nested) if name in cls._tuples else nested
-        return list(value) if name in cls._tuples else value
+
+@cache
+def _plan(
+    cls: type[DictRecord],
+) -> tuple[list[str], Callable[[DictRecord], tuple[Any, ...]], list[tuple[str, Callable[[Any], Any]]]]:
+    """The names of a class's fields, a function that reads all of them, and the fields to convert."""
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    converted = [(name, convert) for name in names if (convert := _converter(cls, name)) is not None]
+    # Fields are read at once, because answers of the server have hundreds. attrgetter returns a tuple for two or more.
+    return names, attrgetter(*names), converted
 
 
-_PLANS: Final[dict[type[DictRecord], list[tuple[str, bool]]]] = {}
+def _converter(cls: type[DictRecord], name: str) -> Callable[[Any], Any] | None:
+    """The conversion of a field for `to_dict`. Most fields need none."""
+    if name in cls._times:
+        return _iso
+    if name in cls._durations:
+        return lambda value: value.total_seconds() if isinstance(value, timedelta) else value
+    if name in cls._users:
+        return lambda value: None if value is ANY_USER else value
+    if name in cls._nested:
+        to_dict, mapping = cls._nested[name].to_dict, name in cls._mappings
+        if name in cls._tuples:
+            return lambda value: [to_dict(item) for item in value]
+        return lambda value: _each(to_dict, value, False, mapping)
+    return list if name in cls._tuples else None
 
 
-def _plan(cls: type[DictRecord]) -> list[tuple[str, bool]]:
-    """The fields of a class, and whether a field's values are converted. Most are not."""
-    plan = _PLANS.get(cls)
-    if plan is None:
-        converted = cls._times | cls._durations | cls._tuples | cls._mappings | cls._users | cls._nested.keys()
-        plan = _PLANS[cls] = [(field.name, field.name in converted) for field in fields(cls)]  # type: ignore[arg-type]
-    return plan
+def _iso(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    # The same text as isoformat's, in a fifth of the time.
+    return f"{to_builtins(value)[:-1]}+00:00" if value.tzinfo is UTC else value.isoformat()
 
 
 def _each(convert: Callable[[Any], Any], value: Any, is_tuple: bool, is_mapping: bool) -> Any:

@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from litestar import Litestar, Request, Response, Router, get
 from litestar.config.app import AppConfig
-from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
-from litestar.handlers import BaseRouteHandler
 from litestar.openapi import ResponseSpec
 
 import clew
@@ -18,7 +16,7 @@ from clew.ids import new_id
 from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller, Scope
 from clew.server.answers import Health
-from clew.server.gate import LOCAL_HOSTS, Gate, Limits
+from clew.server.gate import LOCAL_HOSTS, Gate, Limits, first_headers
 from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
 from clew.server.reference import openapi_config
@@ -82,21 +80,27 @@ def app(
             "a server without tokens answers to localhost only; make one with `clew token create NAME`, or pass authenticators"
         )
 
-    async def guard(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-        connection.scope["clew_caller"] = authenticate(connection, authenticators)  # type: ignore[typeddict-unknown-key]
+    def identified(app: Any) -> Any:
+        # A middleware, because Litestar copies the route for each guard of each request.
+        async def layer(scope: Any, receive: Any, send: Any) -> None:
+            scope["clew_caller"] = authenticate(scope, authenticators)
+            await app(scope, receive, send)
+
+        return layer
 
     telemetry = Telemetry()
     streams = events.Streams()
     open_turns = Turns(checkpointer, new_id)
-    api = Router(
-        "/api",
-        route_handlers=[handler for group in _GROUPS for handler in group.HANDLERS],
-        guards=[guard],
+    api = Router("/api", route_handlers=[handler for group in _GROUPS for handler in group.HANDLERS])
+    openai = Router("/v1", route_handlers=conversations.HANDLERS)
+    closed = Router(
+        "/",
+        route_handlers=[api, openai, mcp_route(checkpointer, scope=mcp_scope)],
+        middleware=[identified],
         security=[{"token": []}],
     )
-    openai = Router("/v1", route_handlers=conversations.HANDLERS, guards=[guard], security=[{"token": []}])
     inner = Litestar(
-        [api, openai, mcp_route(checkpointer, guard, scope=mcp_scope), healthz, readyz, metrics, *pages.HANDLERS],
+        [closed, healthz, readyz, metrics, *pages.HANDLERS],
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry, "streams": streams}),
         on_shutdown=[open_turns.close],
         openapi_config=openapi_config(),
@@ -112,11 +116,11 @@ def app(
     return Gate(inner, hosts=hosts, origins=origins, limits=limits, telemetry=telemetry, end_streams=streams.end)
 
 
-def authenticate(connection: ASGIConnection[Any, Any, Any, Any], authenticators: Sequence[Authenticator]) -> Caller:
+def authenticate(scope: Any, authenticators: Sequence[Authenticator]) -> Caller:
     """Return the caller. Raises Problem 401 if nobody recognises its token."""
     if not authenticators:
         return OPEN
-    kind, _, secret = connection.headers.get("authorization", "").partition(" ")
+    kind, _, secret = first_headers(scope).get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise Problem(401, "Unauthorized", "send a token: Authorization: Bearer clew_…", _CHALLENGE)
     for authenticator in authenticators:

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 
 from litestar import Request, Response
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
+from msgspec.json import encode
 
 import clew
 from clew.server.access import Caller
@@ -119,14 +120,31 @@ def derived_id(call: Call, key: str | None, *parts: str) -> str | None:
     return hashlib.blake2b(joined.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
+class Answer(Response[C]):
+    """A JSON response that sends itself. Litestar's own copies its headers, cookies and encoders several times."""
+
+    def __init__(self, content: C, status: int, headers: dict[str, str]) -> None:
+        super().__init__(content, status_code=status, headers=headers, media_type="application/json")
+        self._body = encode(content)
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]
+        headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self._body))]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": self._body})
+
+
 def answer(content: C, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[C]:
     """Return a JSON response with `content`, in which types that JSON lacks are marked."""
-    return Response(to_json(content), status_code=status, headers=headers or {}, media_type="application/json")
+    return Answer(to_json(content), status, headers or {})
 
 
 def plain(content: C) -> Response[C]:
     """Return a JSON response with `content`, all of which has types that JSON has, and ids as keys."""
-    return Response(content, media_type="application/json")
+    return Answer(content, 200, {})
 
 
 def saved(checkpoint: clew.Checkpoint) -> Response[clew.CheckpointMetadata]:

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,13 +25,14 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     b"font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_HEADERS: Final = (
+_HEADERS: Final = [
     (b"content-security-policy", _POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-)
+]
+_NAMES: Final = frozenset(name for name, _ in _HEADERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +75,15 @@ class Gate:
             return
         started = self._monotonic()
         status = 0
-        origin = _header(scope, b"origin")
+        sent = first_headers(scope)
+        origin = sent.get("origin")
         allowed = origin if origin in self._origins else None
 
         async def guarded_send(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = list(message.get("headers", ()))
-                present = {name.lower() for name, _ in headers}
-                headers += [each for each in _HEADERS if each[0] not in present]
+                headers = _secured(list(message.get("headers", ())))
                 if allowed:
                     headers += _cors(allowed)
                 message = {**message, "headers": headers}
@@ -92,11 +92,11 @@ class Gate:
         scope = {**scope, "path": _raw_path(scope)}
         self._telemetry.began()
         try:
-            self._check(scope, origin)
-            if scope["method"] == "OPTIONS" and allowed and _header(scope, b"access-control-request-method"):
+            self._check(scope, sent, origin)
+            if scope["method"] == "OPTIONS" and allowed and sent.get("access-control-request-method"):
                 await _answer(guarded_send, 204, b"", b"text/plain")
                 return
-            await self._inner(scope, self._bounded(scope, receive), guarded_send)
+            await self._inner(scope, self._bounded(sent, receive), guarded_send)
         except Problem as refusal:
             if not status:
                 body = json.dumps(document(refusal.status_code, refusal.name, refusal.detail)).encode()
@@ -104,19 +104,19 @@ class Gate:
         finally:
             self._telemetry.ended(scope, status, self._monotonic() - started)
 
-    def _check(self, scope: Any, origin: str | None) -> None:
-        host = _host(_header(scope, b"host") or "")
+    def _check(self, scope: Any, sent: Mapping[str, str], origin: str | None) -> None:
+        host = _host(sent.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
             raise Problem(
                 421,
                 "UnknownHost",
                 f"this server does not answer to the host {host!r}; allow it with --allow-host {host}",
             )
-        if origin is not None and origin not in self._origins and not _same_origin(scope, origin):
+        if origin is not None and origin not in self._origins and not _same_origin(origin, sent):
             raise Problem(
                 403, "ForeignOrigin", f"requests from {origin} are not allowed; allow it with --allow-origin {origin}"
             )
-        site = _header(scope, b"sec-fetch-site")
+        site = sent.get("sec-fetch-site")
         if origin is None and site == "cross-site" and scope["method"] not in ("GET", "HEAD"):
             raise Problem(403, "ForeignOrigin", "cross-site requests are not allowed")
         self._take_turn((scope.get("client") or ("",))[0])
@@ -132,12 +132,11 @@ class Gate:
             raise Problem(429, "TooManyRequests", f"more than {rate:g} requests a second; slow down")
         self._buckets.put(client, (tokens - 1, now))
 
-    def _bounded(self, scope: Any, receive: Any) -> Any:
-        declared = _header(scope, b"content-length") or ""
+    def _bounded(self, sent: Mapping[str, str], receive: Any) -> Any:
+        declared = sent.get("content-length", "")
         most = self._limits.body_bytes
-        too_large = Problem(413, "BodyTooLarge", f"the body has more than {most:,} bytes, the limit of this server")
         if declared.isdigit() and int(declared[:20]) > most:
-            raise too_large
+            raise _too_large(most)
         total = 0
         whole = False
         deadline = self._monotonic() + self._limits.body_seconds
@@ -148,7 +147,9 @@ class Gate:
                 # Only a disconnect can follow, and waiting for one has no limit.
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), max(0.001, deadline - self._monotonic()))
+                # `wait_for` would make a task.
+                async with asyncio.timeout(max(0.001, deadline - self._monotonic())):
+                    message = await receive()
             except TimeoutError:
                 raise Problem(
                     408, "BodyTooSlow", f"the body took more than {self._limits.body_seconds:g} seconds"
@@ -157,7 +158,7 @@ class Gate:
                 total += len(message.get("body", b""))
                 whole = not message.get("more_body", False)
                 if total > most:
-                    raise too_large
+                    raise _too_large(most)
             return message
 
         return bounded_receive
@@ -169,11 +170,19 @@ def _raw_path(scope: Any) -> str:
     return raw.decode("ascii", "replace").partition("?")[0] if raw else str(scope["path"])
 
 
-def _header(scope: Any, name: bytes) -> str | None:
-    for key, value in scope["headers"]:
-        if key == name:
-            return str(value.decode("latin-1"))
-    return None
+def first_headers(scope: Any) -> dict[str, str]:
+    """The request's headers. Of a repeated one, the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in list(scope["headers"])[::-1]}
+
+
+def _secured(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Add the security headers that the answer does not set itself."""
+    present = _NAMES.intersection([name.lower() for name, _ in headers])
+    return headers + ([each for each in _HEADERS if each[0] not in present] if present else _HEADERS)
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, "BodyTooLarge", f"the body has more than {most:,} bytes, the limit of this server")
 
 
 def _host(header: str) -> str:
@@ -184,8 +193,8 @@ def _host(header: str) -> str:
     return host.partition(":")[0]
 
 
-def _same_origin(scope: Any, origin: str) -> bool:
-    return urlsplit(origin).netloc.lower() == (_header(scope, b"host") or "").strip().lower() != ""
+def _same_origin(origin: str, sent: Mapping[str, str]) -> bool:
+    return urlsplit(origin).netloc.lower() == sent.get("host", "").strip().lower() != ""
 
 
 def _cors(origin: str) -> list[tuple[bytes, bytes]]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from litestar import asgi
 from litestar.handlers import ASGIRouteHandler
-from litestar.types import Guard, Receive, Send
+from litestar.types import Receive, Send
 from litestar.types import Scope as ASGIScope
 
 import clew
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PATH: Final = "/mcp"
 
 
-def mcp_route(memory: clew.BaseCheckpointer, guard: Guard, *, scope: Scope) -> ASGIRouteHandler:
+def mcp_route(memory: clew.BaseCheckpointer, *, scope: Scope) -> ASGIRouteHandler:
     """Return the route. With the scope `write`, callers that may write get tools to fork and append."""
     made: list[MCPServer[Any]] = []
 
@@ -33,7 +33,7 @@ def mcp_route(memory: clew.BaseCheckpointer, guard: Guard, *, scope: Scope) -> A
             made.append(_server(memory, scope))
         return made[0]
 
-    @asgi(PATH, guards=[guard], copy_scope=True)
+    @asgi(PATH, copy_scope=True)
     async def mcp(scope: ASGIScope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":  # type: ignore[typeddict-item]
             # There are no sessions: no stream to open with GET, which would stay silent for ever, and none to DELETE.

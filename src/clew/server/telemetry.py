@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import cache
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -23,26 +24,31 @@ class Telemetry:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         labels = ("method", "route", "status")
-        self._requests = Counter("clew_http_requests", "Requests.", labels, registry=self._registry)
-        self._seconds = Histogram(
+        requests = Counter("clew_http_requests", "Requests.", labels, registry=self._registry)
+        seconds = Histogram(
             "clew_http_request_seconds",
             "Seconds per request.",
             ("method", "route"),
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._open = Gauge("clew_http_requests_in_flight", "Requests in flight.", registry=self._registry)
+        self._open = 0
+        in_flight = Gauge("clew_http_requests_in_flight", "Requests in flight.", registry=self._registry)
+        in_flight.set_function(lambda: self._open)
+        # `labels` takes longer than to count.
+        self._counter = cache(requests.labels)
+        self._histogram = cache(seconds.labels)
 
     def began(self) -> None:
-        self._open.inc()
+        self._open += 1
 
     def ended(self, scope: Any, status: int, seconds: float) -> None:
         """Count a request that has ended."""
-        self._open.dec()
+        self._open -= 1
         method = scope["method"] if scope["method"] in _METHODS else UNKNOWN
         route = scope.get("path_template") or UNKNOWN
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        self._counter(method, route, status).inc()
+        self._histogram(method, route).observe(seconds)
         if access_log.isEnabledFor(logging.INFO):
             caller = scope.get("clew_caller")
             line = {
