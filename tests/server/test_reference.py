@@ -16,6 +16,7 @@ import pytest
 import clew
 from clew.server import app
 from clew.server.reference.document import operations
+from clew.server.reference.words import prose
 from tests.server import story
 from tests.server.support import client
 
@@ -117,6 +118,22 @@ def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(documen
         assert path in response.text
     asyncio.run(read("/studio/icon.svg"))
     assert asyncio.run(read("/docs/style.css")).headers["content-type"].startswith("text/css")
+
+
+def test_the_page_links_every_answer_to_its_type(document):
+    page = asyncio.run(read("/docs")).text
+    for _, _, operation in operations(document):
+        (shown,) = re.findall(f'<article id="{operation["operationId"]}">.*?</article>', page, re.DOTALL)
+        told = json.dumps([{**each, "example": None} for each in operation["responses"].values()])
+        for name in re.findall(r'#/components/schemas/(\w+)"', told):
+            assert f'href="#type-{name}"' in shown, f"{operation['operationId']}: {name}"
+        assert 'href="#type-Problem"' in shown
+
+
+def test_prose_keeps_its_paragraphs_lists_and_code():
+    said = prose("One\n`<b>`.\n\n- `a`: first\n- second\n\nThe end.")
+    listed = "<ul><li><code>a</code>: first\n</li><li>second</li></ul>"
+    assert said == f"<p>One\n<code>&lt;b&gt;</code>.</p>{listed}<p>The end.</p>"
 
 
 def test_a_mounted_application_names_its_own_address():

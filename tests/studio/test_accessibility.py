@@ -135,3 +135,16 @@ def test_axe_finds_nothing_when_signing_in_and_in_an_empty_store(browser, tmp_pa
         page.goto(f"{studio.address}/#/store")
         shown(page, "Nothing was saved yet.")
         assert found_on(page, "an empty store") == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 390)])
+def test_axe_finds_nothing_in_the_reference(studio, scheme, width):
+    page = studio.open("docs", color_scheme=scheme, width=width)
+    operation = page.locator("#list_threads")
+    operation.get_by_text("Fields of ThreadPage").click()
+    assert found_on(page, "reference") == []
+    # The type of an answer leads to its fields, and theirs to others.
+    operation.get_by_role("link", name="ThreadInfo").click()
+    page.locator("article:target").get_by_role("link", name="CheckpointInfo").click()
+    page.locator("article:target code", has_text="parent_id").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

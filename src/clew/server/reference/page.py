@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from clew.server.reference.document import operations
+from clew.server.reference.words import anchor, code, kind, prose, table, text
 
 _GROUPS: Final = {
     "threads": "Threads",
@@ -31,12 +31,14 @@ def page(document: dict[str, Any]) -> str:
     menu, sections = [], []
     for tag, title in _GROUPS.items():
         links = "".join(
-            f'<li><a href="#{operation["operationId"]}">{_text(operation["summary"])}</a></li>'
+            f'<li><a href="#{operation["operationId"]}">{text(operation["summary"])}</a></li>'
             for _, _, operation in groups[tag]
         )
         menu.append(f'<h2><a href="#{tag}">{escape(title)}</a></h2><ul>{links}</ul>')
         shown = "".join(_operation(document, *each) for each in groups[tag])
         sections.append(f'<section id="{tag}"><h2>{escape(title)}</h2>{shown}</section>')
+    menu.append('<h2><a href="#types">Types of answers</a></h2>')
+    sections.append(_types(document))
     info = document["info"]
     return f"""<!doctype html>
 <html lang="en">
@@ -52,9 +54,9 @@ def page(document: dict[str, Any]) -> str:
 <main>
 <header>
 <h1>{escape(info["title"])}: HTTP API <small>{escape(info["version"])}</small></h1>
-<p>{_text(info["description"])}</p>
+<p>{text(info["description"])}</p>
 <p>Callers send a token: <code>Authorization: Bearer clew_…</code>. A server without tokens answers to its own machine only.
-Errors are problem documents (RFC 9457) with the name of the Python error and advice.
+Errors are <a href="#{anchor("Problem")}">problem documents</a> (RFC 9457) with the name of the Python error and advice.
 The same as <a href="docs/openapi.json">OpenAPI document</a>, for tools.</p>
 </header>
 {"".join(sections)}
@@ -66,78 +68,101 @@ The same as <a href="docs/openapi.json">OpenAPI document</a>, for tools.</p>
 
 def _operation(document: dict[str, Any], method: str, path: str, operation: dict[str, Any]) -> str:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    summary, description = (_text(operation.get(name, "")) for name in ("summary", "description"))
-    return f"""<article id="{escape(operation["operationId"])}">
-<h3><a href="#{escape(operation["operationId"])}">{summary}</a></h3>
+    name = escape(operation["operationId"])
+    return f"""<article id="{name}">
+<h3><a href="#{name}">{text(operation["summary"])}</a></h3>
 <p class="route"><b class="{method.lower()}">{method}</b> <code>{escape(path)}</code></p>
-<p>{description}</p>
-{_parameters(operation)}{_fields(document, body.get("schema", {}))}
+{prose(operation["description"])}
+{_parameters(operation)}{_body(document, body.get("schema", {}))}{_answers(document, operation)}
 <h4>Example</h4>
 <pre>{escape(_command(method, path, operation, body))}</pre>
-{_answer(operation)}
+{_example(operation)}
 </article>
 """
 
 
 def _parameters(operation: dict[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><td><code>{escape(each['name'])}</code></td><td>{_place(each)}</td>"
-        f"<td>{escape(_kind(each['schema']))}</td><td>{_text(each.get('description', ''))}</td></tr>"
+    rows = [
+        (code(each["name"]), _place(each), kind(each["schema"], null=False), text(each.get("description", "")))
         for each in operation.get("parameters", ())
-    )
-    return _table("Parameters", ("name", "in", "type", "meaning"), rows)
+    ]
+    return _titled("Parameters", table(("name", "in", "type", "meaning"), rows))
 
 
 def _place(parameter: dict[str, Any]) -> str:
     return escape(parameter["in"]) + (", required" if parameter["required"] and parameter["in"] != "path" else "")
 
 
-def _fields(document: dict[str, Any], schema: dict[str, Any]) -> str:
-    """The fields of the body."""
-    schema = _resolved(document, schema)
-    required = schema.get("required", ())
-    rows = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(_kind(_resolved(document, each)))}</td>"
-        f"<td>{'required' if name in required else ''}</td></tr>"
-        for name, each in schema.get("properties", {}).items()
-    )
-    return _table("Body", ("field", "type", ""), rows)
-
-
-def _table(title: str, heads: tuple[str, ...], rows: str) -> str:
-    if not rows:
-        return ""
-    cells = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
-    return (
-        f"<h4>{title}</h4><div class='wide'><table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+def _body(document: dict[str, Any], schema: dict[str, Any]) -> str:
     for each in [schema, *schema.get("oneOf", ())]:
         if "$ref" in each:
-            found: dict[str, Any] = document["components"]["schemas"][each["$ref"].rpartition("/")[2]]
-            return found
-    return schema
+            schema = _component(document, each)
+            break
+    required = schema.get("required", ())
+    rows = [
+        (code(name), kind(each, null=False), "required" if name in required else "optional")
+        for name, each in schema.get("properties", {}).items()
+    ]
+    return _titled("Body", table(("field", "type", "presence"), rows))
 
 
-def _kind(schema: dict[str, Any]) -> str:
-    """The type in words: `integer, 1 to 200, default 50`."""
-    if "oneOf" in schema:
-        kinds = [_kind(each) for each in schema["oneOf"] if each.get("type") != "null"]
-        return " or ".join(kinds)
-    if "enum" in schema:
-        words = " or ".join(map(str, filter(None, schema["enum"])))
-    elif schema.get("type") == "array":
-        words = f"list of {_kind(schema.get('items', {}))}"
-    else:
-        kind = schema.get("type", "any value")
-        words = kind if isinstance(kind, str) else " or ".join(kind)
-    least, most = schema.get("minimum"), schema.get("maximum")
-    if least is not None and most is not None:
-        words += f", {least:g} to {most:,g}" if most < 1e6 else f", from {least:g}"
-    default = schema.get("default")
-    return words if default in (None, [], {}) else f"{words}, default {json.dumps(default)}"
+def _answers(document: dict[str, Any], operation: dict[str, Any]) -> str:
+    """The statuses with their types, and the fields of the answer if all goes well."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    fields = ""
+    for status, response in operation["responses"].items():
+        if "$ref" in response:
+            response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+        types = "<br>".join(_typed(*each) for each in response.get("content", {}).items())
+        rows.setdefault((types or "no content", text(response["description"])), []).append(status)
+        if status[0] == "2":
+            fields = _fields_of_answer(document, response)
+    shown = table(("status", "type", "meaning"), [(", ".join(statuses), *each) for each, statuses in rows.items()])
+    return _titled("Answers", shown + fields)
+
+
+def _typed(media: str, content: dict[str, Any]) -> str:
+    if "x-itemSchema" in content:
+        return f"{escape(media)}, data of each event: {kind(content['x-itemSchema'])}"
+    shown = kind(content["schema"])
+    return shown if media == "application/json" else f"{shown} ({escape(media)})"
+
+
+def _fields_of_answer(document: dict[str, Any], response: dict[str, Any]) -> str:
+    """The fields of each type that the answer may have, folded: the section of types has them, too."""
+    shown = []
+    for content in response.get("content", {}).values():
+        schema = content.get("x-itemSchema", content["schema"])
+        for each in schema.get("oneOf", [schema]):
+            if "$ref" in each:
+                name = each["$ref"].rpartition("/")[2]
+                fields = _fields(_component(document, each))
+                shown.append(f"<details><summary>Fields of {escape(name)}</summary>{fields}</details>")
+    return "".join(shown)
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    return table(("field", "type"), [(code(name), kind(each)) for name, each in schema.get("properties", {}).items()])
+
+
+def _types(document: dict[str, Any]) -> str:
+    """The section of types: those of answers. Those of bodies are shown with their operations."""
+    shown = "".join(
+        f'<article id="{anchor(name)}"><h3><a href="#{anchor(name)}">{escape(name)}</a></h3>'
+        f"{prose(schema['description'])}{_fields(schema)}</article>"
+        for name, schema in document["components"]["schemas"].items()
+        if "description" in schema
+    )
+    return f'<section id="types"><h2>Types of answers</h2>{shown}</section>'
+
+
+def _titled(title: str, content: str) -> str:
+    return f"<h4>{title}</h4>{content}" if content else ""
+
+
+def _component(document: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["components"]["schemas"][reference["$ref"].rpartition("/")[2]]
+    return found
 
 
 def _command(method: str, path: str, operation: dict[str, Any], body: dict[str, Any]) -> str:
@@ -159,22 +184,13 @@ def _command(method: str, path: str, operation: dict[str, Any], body: dict[str, 
     return " \\\n  ".join(lines)
 
 
-def _answer(operation: dict[str, Any]) -> str:
-    shown = []
-    for status, response in operation["responses"].items():
-        if status == "default":
-            continue
-        for kind, content in response.get("content", {}).items():
-            example = content.get("example")
-            text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
-            tag = response.get("headers", {}).get("ETag", {}).get("example")
-            head = f"{status} · {kind}" + (f" · ETag: {tag}" if tag else "")
-            shown.append(f"<details open><summary>{escape(head)}</summary><pre>{escape(text)}</pre></details>")
-        if not response.get("content"):
-            shown.append(f"<p class='empty'>{escape(status)}: no content</p>")
-    return "".join(shown)
-
-
-def _text(text: str) -> str:
-    """Prose with its `code` marked."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n\n", "</p><p>")
+def _example(operation: dict[str, Any]) -> str:
+    """The answer to the example."""
+    ((status, response),) = ((status, each) for status, each in operation["responses"].items() if status[0] == "2")
+    for media, content in response.get("content", {}).items():
+        example = content["example"]
+        shown = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
+        tag = response.get("headers", {}).get("ETag", {}).get("example")
+        head = f"{status} · {media}" + (f" · ETag: {tag}" if tag else "")
+        return f"<details open><summary>{escape(head)}</summary><pre>{escape(shown)}</pre></details>"
+    return f"<p class='empty'>{escape(status)}: no content</p>"
