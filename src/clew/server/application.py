@@ -17,6 +17,7 @@ from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller, Scope
 from clew.server.answers import Health
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits, first_headers
+from clew.server.lifetime import lifespan_of
 from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
 from clew.server.reference import openapi_config
@@ -67,7 +68,8 @@ def app(
     limits: Limits | None = None,
     mcp_scope: Scope = "read",
 ) -> Gate:
-    """Return an ASGI application that serves `checkpointer`. Mount it into another one, or run it with uvicorn.
+    """Return an ASGI application that serves `checkpointer`. Run it with uvicorn, or mount it into another one:
+    `api = FastAPI(lifespan=served.lifespan)`, `api.mount("/clew", served)`.
 
     Callers need a token that one of `authenticators` recognises. Without any, everybody who reaches the
     server may do everything, so it answers to `localhost` only. `hosts` are the names in Host headers that
@@ -91,6 +93,7 @@ def app(
     telemetry = Telemetry()
     streams = events.Streams()
     open_turns = Turns(checkpointer, new_id)
+    lifespan = lifespan_of(streams, open_turns)
     api = Router("/api", route_handlers=[handler for group in _GROUPS for handler in group.HANDLERS])
     openai = Router("/v1", route_handlers=conversations.HANDLERS)
     closed = Router(
@@ -102,7 +105,7 @@ def app(
     inner = Litestar(
         [closed, healthz, readyz, metrics, *pages.HANDLERS],
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry, "streams": streams}),
-        on_shutdown=[open_turns.close],
+        lifespan=[lifespan],
         openapi_config=openapi_config(),
         plugins=[AnswerSchemas()],
         exception_handlers={
@@ -113,7 +116,15 @@ def app(
         on_app_init=[_without_logging],
         request_max_body_size=None,  # The gate bounds it.
     )
-    return Gate(inner, hosts=hosts, origins=origins, limits=limits, telemetry=telemetry, end_streams=streams.end)
+    return Gate(
+        inner,
+        hosts=hosts,
+        origins=origins,
+        limits=limits,
+        telemetry=telemetry,
+        end_streams=streams.end,
+        lifespan=lifespan,
+    )
 
 
 def authenticate(scope: Any, authenticators: Sequence[Authenticator]) -> Caller:

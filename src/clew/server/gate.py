@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -57,11 +58,15 @@ class Gate:
         limits: Limits | None = None,
         telemetry: Telemetry,
         end_streams: Callable[[], Awaitable[None]],
+        lifespan: Callable[[Any], AbstractAsyncContextManager[None]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
         self.end_streams: Final = end_streams
-        """Ends event streams, which last until their client leaves. Call it before the server stops."""
+        """Ends event streams, which last until their client leaves. Call it before a server stops that no signal ends."""
+        self.lifespan: Final = lifespan
+        """The lifespan for an application that this one is mounted into, because frameworks don't pass theirs on. When
+        a signal ends the server, it ends the event streams; at the end, the open turns."""
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origins)
         self._limits = limits or Limits()

@@ -68,6 +68,10 @@ class Streams:
     def __contains__(self, watch: Watch) -> bool:
         return watch in self._open
 
+    def begin(self) -> None:
+        """Let streams begin, again after an earlier end."""
+        self._ended = False
+
     async def add(self, watch: Watch) -> None:
         """Begin the watch."""
         await watch.__aenter__()
