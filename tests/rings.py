@@ -68,12 +68,30 @@ SHORTER = {
 """How often the state machine of a wrapper runs in the ring test. Those of the storages are not shortened."""
 ALIKE = (
     "adapters/langgraph/test_classes.py",
+    "adapters/langgraph/test_forks.py",
+    "adapters/langgraph/test_ids.py",
+    "adapters/langgraph/test_importing.py",
+    "adapters/langgraph/test_owners.py",
+    "adapters/langgraph/test_pruning.py",
+    "adapters/langgraph/test_records.py",
+    "adapters/langgraph/test_saver.py",
+    "adapters/langgraph/test_size.py",
+    "adapters/langgraph/test_snapshots.py",
+    "adapters/langgraph/test_thread.py",
     "adapters/langgraph/test_values.py",
+    "adapters/llmfy/test_methods.py",
+    "adapters/llmfy/test_record.py",
+    "adapters/llmfy/test_states.py",
+    "adapters/openai/test_session.py",
     "checkpointer/test_bad_input.py",
     "checkpointer/test_fidelity.py",
+    "checkpointer/test_provider_messages.py",
     "checkpointer/test_size.py",
 )
-"""Files whose tests run on every storage and are decided before it: on servers only in the ring all."""
+"""Files whose tests run on every storage and are decided before it: on servers only in the ring all.
+
+Adapters use the public API only. Their graphs, flows, runs, kills and conformance tests run on servers, too.
+"""
 SERVERS = {"remote", "both", "server"}
 """Fixtures that start a server."""
 
@@ -88,6 +106,8 @@ CAN_BREAK: dict[str, tuple[str, ...]] = {
     "retried": ("Rule", "Commit", "Receipt", "Removal", "Fork", "Durability"),
     # Threads of a user, forks and searches touch several slots. One thread is one key.
     "cluster": ("Commit", "Thread", "CrossSearch", "Owner", "Fork", "Removal", "Own", "Durability"),
+    # Every message and description is in the substring indexes at once.
+    "indexed": ("Commit", "Message", "Branch", "Search", "CrossSearch", "Thread", "Removal", "Fork", "Durability"),
     # The statements are the same; the parameters are sent in another way.
     "unprepared": ("Commit", "Content", "Message", "Branch", "Thread"),
 }

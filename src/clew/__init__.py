@@ -29,6 +29,7 @@ from clew.errors import (
     TransientStorageError,
     UnsupportedTypeError,
 )
+from clew.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from clew.checkpointer.autocleanup import AutoCleanup
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from clew.model.telemetry import Telemetry
     from clew.model.thread import ThreadInfo, ThreadPart
     from clew.model.thread_config import Config
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ANY_USER",

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import pytest
-import redis
 
 import clew
 from clew.codec.frame import intact
@@ -28,6 +27,7 @@ from clew.storage.sqlite import SQLiteStorage
 from clew.storage.wrapper import Kind, StorageWrapper
 from clew.testing.servers import shared_postgres, shared_redis
 from tests.storage.postgres_support import shared_schema
+from tests.storage.redis_support import remove_keys
 
 T = TypeVar("T")
 
@@ -101,9 +101,7 @@ class RedisStore(Store):
 
     def close(self) -> None:
         super().close()
-        with redis.Redis.from_url(shared_redis()) as client:
-            for key in client.scan_iter(f"{self.prefix}*", count=10_000):
-                client.unlink(key)
+        remove_keys(shared_redis(), self.prefix)
 
 
 class SpyStorage(StorageWrapper):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from clew.codec.cuts import LARGE
 from clew.codec.registry import Registry
 from tests.codec.thread_log import ThreadLog, message
+from tests.rings import rounds
 
 MESSAGE = 700
 """Maximum cost of storing a message of 500 bytes, in bytes."""
@@ -111,7 +112,7 @@ def test_two_lists_that_share_elements_store_them_once() -> None:
 
 def test_several_lists_that_grow_in_turn_keep_the_body_small() -> None:
     log = ThreadLog()
-    for count in range(1, 500):
+    for count in range(1, rounds(250, 500)):
         log.save(
             {
                 "a": [message(n) for n in range(count)],
@@ -201,7 +202,7 @@ def test_edits_of_a_state_with_many_keys_and_fragmented_lists_are_right() -> Non
     log = ThreadLog()
     state: dict[str, Any] = {f"key {n}": n for n in range(500)} | {"a": [], "b": []}
     log.save(state)
-    for turn in range(300):
+    for turn in range(rounds(150, 300)):
         state = {**state, "a": [*state["a"], message(turn)], "b": [*state["b"], message(1000 + turn)]}
         state.pop(f"key {turn}")
         log.edit(state, append={"a": [message(turn)], "b": [message(1000 + turn)]}, remove=[f"key {turn}", "absent"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from clew.storage.sqlite import SQLiteStorage
 from clew.testing import DurableStorageContract, FaultyStorage, RetryingStorage, StorageContract, at_random
 from clew.testing.servers import shared_redis
 from tests.replicated.support import replicated
-from tests.storage.test_contract_redis import clean
+from tests.storage.redis_support import remove_keys
 
 
 class TestTwoMemoryStorages(StorageContract):
@@ -50,7 +49,7 @@ class TestSQLiteAndRedis(DurableStorageContract):
     @pytest.fixture(autouse=True)
     def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
         yield
-        asyncio.run(clean(shared_redis(), str(tmp_path)))
+        remove_keys(shared_redis(), str(tmp_path))
 
     def make_storage(self, tmp_path: Path) -> Storage:
         primary = SQLiteStorage(tmp_path / "clew.db", synchronous="NORMAL")

@@ -100,6 +100,27 @@ def own_schema(directory: Path) -> Iterator[str]:
         drop(name)
 
 
+class WarmPool:
+    """An event loop and a pool on it for many tests: most of a short test's time is a new connection's first statements."""
+
+    def __init__(self, statement_cache_size: int | None = None) -> None:
+        self.runner = asyncio.Runner()
+        self._size = {} if statement_cache_size is None else {"statement_cache_size": statement_cache_size}
+        self.pool = self.runner.get_loop().run_until_complete(self._opened())
+        # Registered after the server's own handler, and so called before it.
+        atexit.register(self._close)
+
+    async def _opened(self) -> asyncpg.Pool:
+        return await asyncpg.create_pool(shared_postgres(), min_size=0, max_size=10, **self._size)
+
+    def _close(self) -> None:
+        self.runner.get_loop().run_until_complete(self.pool.close())
+        self.runner.close()
+
+
+warm_pool = cache(WarmPool)
+
+
 @contextmanager
 def opened(schema: str, **options: Any) -> Iterator[DrivenStorage]:
     """Yield a storage in `schema` of the shared server, and close it afterwards."""

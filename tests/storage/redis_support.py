@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
+
+import redis
 
 from clew.errors import TransientStorageError
 from clew.model.commit import Applied, Commit
@@ -13,6 +17,27 @@ from clew.storage.redis import RedisStorage
 from clew.testing.driver import DrivenStorage
 
 R = TypeVar("R")
+_SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\*?[]^"})
+"""Characters of a pattern, escaped."""
+
+
+def remove_keys(url: str, prefix: str) -> None:
+    """Delete every key that begins with `prefix` from the server, or from its cluster."""
+    client = _client(url)
+    for key in client.scan_iter(f"{prefix.translate(_SPECIAL)}*", count=10_000):
+        client.unlink(key)
+
+
+@cache
+def _client(url: str) -> Any:
+    """A client for the time between tests. Opening one takes longer than most tests."""
+    client: Any = redis.Redis.from_url(url)
+    if client.info("cluster")["cluster_enabled"]:
+        client.close()
+        client = redis.RedisCluster.from_url(url)
+    # Registered after the server's own handler, and so called before it.
+    atexit.register(client.close)
+    return client
 
 
 @contextmanager

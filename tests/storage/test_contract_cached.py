@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -13,7 +12,6 @@ from clew.model.queries import CheckpointQuery
 from clew.storage.cached import CachedStorage
 from clew.storage.locked import LockingStorage
 from clew.storage.memory import MemoryStorage
-from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
 from clew.storage.redis import RedisStorage
 from clew.storage.sqlite import SQLiteStorage
@@ -24,11 +22,11 @@ from clew.testing.contract.forks import ForkContract
 from clew.testing.contract.removal import RemovalContract
 from clew.testing.contract.values import ValueContract
 from clew.testing.machine import machine_settings, storage_machine
-from clew.testing.servers import shared_postgres, shared_redis
+from clew.testing.servers import shared_redis
 from tests.storage.postgres_support import PostgresMachine
+from tests.storage.redis_support import remove_keys
 from tests.storage.test_contract_faulty import PLANS, FaultyContract
 from tests.storage.test_contract_postgres import PostgresContract
-from tests.storage.test_contract_redis import clean
 
 
 class Through(CachedStorage):
@@ -43,9 +41,8 @@ def cached(cold: Storage, hot: Storage | None = None) -> Storage:
     return Through(cold, MemoryStorage() if hot is None else hot, timeout=60)
 
 
-def over_redis(directory: Path, schema: str) -> Storage:
-    hot = RedisStorage(shared_redis(), prefix=f"{directory}:cache", ttl=3600, pool_size=2)
-    return cached(PgStorage(shared_postgres(), schema=schema), hot)
+def over_redis(directory: Path, cold: Storage) -> Storage:
+    return cached(cold, RedisStorage(shared_redis(), prefix=f"{directory}:cache", ttl=3600, pool_size=2))
 
 
 class TestMemoryOverMemory(StorageContract):
@@ -79,10 +76,10 @@ class TestPostgresWithRedis(PostgresContract):
     @pytest.fixture(autouse=True)
     def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
         yield
-        asyncio.run(clean(shared_redis(), f"{tmp_path}:cache"))
+        remove_keys(shared_redis(), f"{tmp_path}:cache")
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        return over_redis(tmp_path, self.schema)
+        return over_redis(tmp_path, super().make_storage(tmp_path))
 
 
 class TestLockedAndCached(CheckpointContract, ValueContract, RemovalContract, ForkContract):
@@ -121,7 +118,7 @@ TestCachedMachine = storage_machine(lambda _: cached(MemoryStorage())).TestCase
 
 class _PostgresWithRedis(PostgresMachine):
     def make_storage(self, directory: Path) -> Storage:
-        return over_redis(directory, self.schema)
+        return over_redis(directory, super().make_storage(directory))
 
 
 TestPostgresWithRedisMachine = _PostgresWithRedis.TestCase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -16,7 +15,6 @@ from clew.model.records import MessageRecord, ValueRow
 from clew.storage.encrypted import EncryptedStorage
 from clew.storage.encrypted.sealer import Sealer
 from clew.storage.memory import MemoryStorage
-from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
 from clew.storage.redis import RedisStorage
 from clew.storage.sqlite import SQLiteStorage
@@ -27,12 +25,12 @@ from clew.testing.contract.forks import ForkContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.threads import ThreadContract
 from clew.testing.machine import machine_settings, storage_machine
-from clew.testing.servers import shared_postgres, shared_redis
+from clew.testing.servers import shared_redis
 from tests.replicated.support import replicated
-from tests.storage.postgres_support import shared_schema
+from tests.storage.redis_support import remove_keys
 from tests.storage.test_contract_cached import cached
 from tests.storage.test_contract_faulty import PLANS
-from tests.storage.test_contract_redis import clean
+from tests.storage.test_contract_postgres import OnPostgres
 
 CIPHER = Keyring(Encryption(keys={"2026": bytes(range(32))}))
 
@@ -76,23 +74,16 @@ class TestEncryptedSQLite(Encrypted, DurableStorageContract):
 
 
 # The parts that sealing changes most. The whole contract runs above: a server makes no difference.
-class TestEncryptedPostgresWithACache(Encrypted, CommitContract, ForkContract, SearchContract):
-    schema: str
-
-    @pytest.fixture(autouse=True)
-    def _schema(self) -> Iterator[None]:
-        with shared_schema() as self.schema:
-            yield
-
+class TestEncryptedPostgresWithACache(Encrypted, OnPostgres, CommitContract, ForkContract, SearchContract):
     def make_storage(self, tmp_path: Path) -> Storage:
-        return encrypted(cached(PgStorage(shared_postgres(), schema=self.schema)))
+        return encrypted(cached(super().make_storage(tmp_path)))
 
 
 class TestEncryptedRedis(Encrypted, CommitContract, ForkContract, SearchContract):
     @pytest.fixture(autouse=True)
     def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
         yield
-        asyncio.run(clean(shared_redis(), str(tmp_path)))
+        remove_keys(shared_redis(), str(tmp_path))
 
     def make_storage(self, tmp_path: Path) -> Storage:
         return encrypted(RedisStorage(shared_redis(), prefix=str(tmp_path)))

@@ -12,24 +12,31 @@ import pytest
 from clew.storage.postgres import PgStorage
 from clew.storage.protocol import Storage
 from clew.testing import DurableStorageContract
+from clew.testing.contract.base import ContractPart
 from clew.testing.machine import machine_settings
-from clew.testing.servers import shared_postgres
-from tests.storage.postgres_support import PostgresMachine, shared_schema
+from tests.storage.postgres_support import PostgresMachine, shared_schema, warm_pool
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
-class PostgresContract(DurableStorageContract):
+class OnPostgres(ContractPart):
+    """Makes storages in an empty schema of the shared server, over connections that are open already."""
+
     statement_cache_size: int | None = None
     schema: str
 
     @pytest.fixture(autouse=True)
     def _schema(self) -> Iterator[None]:
+        self.runner = warm_pool(self.statement_cache_size).runner
         with shared_schema() as self.schema:
             yield
 
     def make_storage(self, tmp_path: Path) -> Storage:
-        return PgStorage(shared_postgres(), schema=self.schema, statement_cache_size=self.statement_cache_size)
+        return PgStorage(pool=warm_pool(self.statement_cache_size).pool, schema=self.schema)
+
+
+class PostgresContract(OnPostgres, DurableStorageContract):
+    pass
 
 
 class TestPgStorage(PostgresContract):

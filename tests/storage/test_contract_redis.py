@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,22 +14,8 @@ from clew.testing import DurableStorageContract
 from clew.testing.build import checkpoint, commit
 from clew.testing.machine import machine_settings, storage_machine
 from clew.testing.servers import shared_cluster, shared_redis
+from tests.storage.redis_support import remove_keys
 from tests.storage.test_contract_faulty import FaultyContract, retried
-
-
-async def clean(url: str, prefix: str) -> None:
-    """Delete every key that begins with `prefix`."""
-    storage = RedisStorage(url, prefix=prefix)
-    caller = (await storage._session()).caller
-    for node in caller.router.masters():
-        cursor = 0
-        while True:
-            cursor, keys = await caller.command_on(node, "SCAN", int(cursor), "MATCH", f"{prefix}:*", "COUNT", 10_000)
-            for key in keys:
-                await caller.command(key, "UNLINK", key)
-            if int(cursor) == 0:
-                break
-    await storage.close()
 
 
 class RedisContract(DurableStorageContract):
@@ -39,7 +24,7 @@ class RedisContract(DurableStorageContract):
     @pytest.fixture(autouse=True)
     def leave_nothing(self, tmp_path: Path) -> Iterator[None]:
         yield
-        asyncio.run(clean(type(self).url(), str(tmp_path)))
+        remove_keys(type(self).url(), str(tmp_path))
 
     def make_storage(self, tmp_path: Path) -> Storage:
         return RedisStorage(type(self).url(), prefix=str(tmp_path))

@@ -21,6 +21,7 @@ TestMemoryMachine = storage_machine(lambda _: MemoryStorage()).TestCase
 TestSQLiteMachine = storage_machine(
     lambda directory: SQLiteStorage(directory / "clew.db", synchronous="NORMAL")
 ).TestCase
+TestSQLiteMachine.settings = machine_settings(30)
 
 
 class Forgetful(MemoryStorage):

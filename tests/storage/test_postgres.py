@@ -24,6 +24,7 @@ from clew.storage.memory import MemoryStorage
 from clew.storage.postgres import PgStorage
 from clew.storage.postgres.batcher import BATCH
 from clew.storage.postgres.schema import INDEXED_FROM, named, script
+from clew.storage.postgres.settings import PoolSettings
 from clew.storage.postgres.texts import escaped, pattern, unescaped
 from clew.storage.postgres.users import UserColumn
 from clew.storage.protocol import COPYING, ENDS_KEPT, RECEIPTS_KEPT, RECEIPTS_PRUNED, UNFINISHED, StaleBasisError
@@ -54,6 +55,20 @@ def test_escaped_texts_sort_as_the_texts_do(one, other):
 def test_an_escaped_needle_is_found_exactly_where_the_needle_is(text, start, end, other):
     for needle in (text[start:end], other):
         assert (escaped(needle) in escaped(text)) == (needle in text)
+
+
+def test_only_the_first_connection_of_a_process_is_asked_for_postgresqls_own_types():
+    async def told() -> tuple[int, list[int]]:
+        asked: list[str] = []
+        pool = await PoolSettings(shared_postgres(), None, None).open()
+        async with pool.acquire() as connection:
+            connection.add_query_logger(lambda record: asked.append(record.query))
+            numbers = await connection.fetchval("SELECT $1::int8[] || 3::int8", [1, 2])
+        await pool.close()
+        return len(asked), numbers
+
+    asyncio.run(told())
+    assert asyncio.run(told()) == (1, [1, 2, 3])
 
 
 def test_a_pattern_escapes_the_wildcards():

@@ -18,7 +18,10 @@ from clew.model.queries import MessageQuery
 from clew.storage.postgres import PgStorage, schema
 from clew.testing.build import commit, message
 from clew.testing.servers import shared_postgres
+from tests.rings import rounds
 from tests.storage.postgres_support import own_schema
+
+PROCESSES = rounds(4, 8)
 
 
 @pytest.fixture
@@ -61,15 +64,15 @@ async def _set_up_at(url: str, name: str) -> None:
     await storage.close()
 
 
-def test_eight_processes_may_set_up_at_once(name):
+def test_several_processes_may_set_up_at_once(name):
     context = multiprocessing.get_context("spawn")
-    start = context.Barrier(8)
-    processes = [context.Process(target=_set_up_here, args=(shared_postgres(), name, start)) for _ in range(8)]
+    start = context.Barrier(PROCESSES)
+    processes = [context.Process(target=_set_up_here, args=(shared_postgres(), name, start)) for _ in range(PROCESSES)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(120)
-    assert [process.exitcode for process in processes] == [0] * 8
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
     assert asyncio.run(asked(f'SELECT version FROM "{name}".clew_schema')) == [(len(schema.MIGRATIONS),)]
 
 
@@ -173,7 +176,7 @@ def test_eight_may_migrate_at_once_while_a_process_of_the_version_before_writes(
 
         await write()
         next_version()
-        migrations = [asyncio.create_task(set_up(name)) for _ in range(8)]
+        migrations = [asyncio.create_task(set_up(name)) for _ in range(PROCESSES)]
         while not all(task.done() for task in migrations):
             await write()
         await asyncio.gather(*migrations)
@@ -305,7 +308,7 @@ def code_of(name: str) -> str:
 
 def test_every_function_of_the_code_has_its_digest_in_its_name(name):
     asyncio.run(set_up(name))
-    known = dict(PgStorage(schema=name)._schema.functions())
+    known = PgStorage(schema=name)._schema.functions
     text = "".join(map(schema.script, schema.FUNCTIONS))
     assert len(known) == text.count("CREATE OR REPLACE FUNCTION ") == text.count("$clew$;")
     # An index uses these two.
@@ -378,13 +381,15 @@ def test_older_and_newer_processes_leave_each_others_functions_alone(name, other
     asyncio.run(run())
 
 
-def test_eight_processes_may_bring_a_correction_at_once_while_an_older_one_writes(name, other_code):
+def test_several_processes_may_bring_a_correction_at_once_while_an_older_one_writes(name, other_code):
     async def run() -> None:
         with other_code("-- As it was."):
             older = await opened(name)
         context = multiprocessing.get_context("spawn")
-        start = context.Barrier(9)
-        processes = [context.Process(target=_set_up_here, args=(shared_postgres(), name, start)) for _ in range(8)]
+        start = context.Barrier(PROCESSES + 1)
+        processes = [
+            context.Process(target=_set_up_here, args=(shared_postgres(), name, start)) for _ in range(PROCESSES)
+        ]
         for process in processes:
             process.start()
         await asyncio.to_thread(start.wait)
@@ -393,7 +398,7 @@ def test_eight_processes_may_bring_a_correction_at_once_while_an_older_one_write
             (outcome,) = await older.apply([commit("old", messages=[message(f"m{count}")])])
             assert isinstance(outcome, Applied), outcome
             count += 1
-        assert [process.exitcode for process in processes] == [0] * 8
+        assert [process.exitcode for process in processes] == [0] * PROCESSES
         assert f"commit_{code_of(name)}" in await functions(name)
         await older.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -55,11 +56,12 @@ URL_OPTIONS: Final = {**STORE_OPTIONS, **CHECKPOINTER_OPTIONS}
 
 def option_names(method: Callable[..., Any]) -> list[str]:
     """The options of a class or a method that makes a checkpointer, those of all checkpointers included."""
-    return [*_keywords(method), *(name for name in _keywords(BaseCheckpointer) if name not in _keywords(method))]
+    return list(dict.fromkeys((*_keywords(method), *_keywords(BaseCheckpointer))))
 
 
-def _keywords(method: Callable[..., Any]) -> list[str]:
-    return [name for name, each in signature(method).parameters.items() if each.kind is Parameter.KEYWORD_ONLY]
+@cache
+def _keywords(method: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(name for name, each in signature(method).parameters.items() if each.kind is Parameter.KEYWORD_ONLY)
 
 
 def check_options(options: Mapping[str, Any], maker: Callable[..., Any], label: str | None = None) -> None:

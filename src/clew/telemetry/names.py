@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
+from clew.version import __version__
+
 SCOPE: Final = "clew"
-VERSION: Final[str] = sys.modules["clew"].__version__
-"""Not imported: `clew` is the top of all layers."""
+VERSION: Final = __version__
 SCHEMA: Final = "https://opentelemetry.io/schemas/1.33.0"
 """The version in which the conventions for databases became stable."""
 

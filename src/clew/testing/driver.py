@@ -55,11 +55,15 @@ def run_inline(coroutine: Coroutine[Any, Any, _T]) -> _T:
 
 
 class DrivenStorage:
-    """A storage with its own event loop. Queries default to `ANY_USER` and thread `t`."""
+    """A storage on an event loop: its own, or that of `runner`, which the caller closes.
 
-    def __init__(self, make: Callable[[], Storage]) -> None:
+    Queries default to `ANY_USER` and thread `t`.
+    """
+
+    def __init__(self, make: Callable[[], Storage], runner: asyncio.Runner | None = None) -> None:
         self._make = make
-        self._runner = asyncio.Runner()
+        self._own_runner = runner is None
+        self._runner = asyncio.Runner() if runner is None else runner
         self._open()
 
     def _open(self) -> None:
@@ -68,7 +72,8 @@ class DrivenStorage:
 
     def close(self) -> None:
         self.run(self.storage.close())
-        self._runner.close()
+        if self._own_runner:
+            self._runner.close()
 
     def reopen(self) -> None:
         """Close the storage and open it again, as the next process would."""

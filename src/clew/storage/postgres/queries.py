@@ -57,7 +57,7 @@ class Statements:
     """The statements of one schema."""
 
     def __init__(self, schema: Schema, users: UserColumn) -> None:
-        sql = schema.statements()
+        sql = schema.statements
         self._sql = sql
         self._users = users
         self._checkpoints: dict[tuple[bool, ...], str] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from hashlib import md5, sha256
 from importlib.resources import files
 from typing import Any
@@ -91,7 +91,8 @@ def _created_tables() -> list[str]:
     return re.findall(r"CREATE TABLE @schema\.(\w+)", "\n".join(map(script, MIGRATIONS)))
 
 
-def named(text: str) -> dict[str, str]:
+@cache
+def named(text: str) -> Mapping[str, str]:
     """Return the parts of an SQL file by the names in their `-- name:` lines."""
     found: dict[str, str] = {}
     for part in text.split("-- name:")[1:]:
@@ -141,17 +142,21 @@ class Schema:
         # In one pass, because a schema's name may look like a mark.
         return _MARKS.sub(lambda mark: self._values[mark[0]], text)
 
+    @cached_property
     def statements(self) -> dict[str, str]:
-        """Return the queries by name."""
+        """The queries by name."""
         return {name: self.sql(text) for name, text in named(script("queries.sql")).items()}
 
-    def functions(self) -> Iterator[tuple[str, str]]:
-        """Yield each function's name, and its description as the `version` query returns it."""
+    @cached_property
+    def functions(self) -> dict[str, str]:
+        """Each function's name, and its description as the `version` query returns it."""
+        found: dict[str, str] = {}
         for name, head, body in _FUNCTION.findall(self._functions):
             settings = ",".join(f"{setting}={value}" for setting, value in _SETTING.findall(head))
             # MD5 because every server has it; security does not matter here.
             digest = md5(self.sql(body).encode(), usedforsecurity=False).hexdigest()
-            yield self.sql(name), f"{self.sql(name)} {settings} {digest}"
+            found[self.sql(name)] = f"{self.sql(name)} {settings} {digest}"
+        return found
 
     async def prepare(self, connection: Any) -> None:
         """Create the schema, or bring it to this version and code. Idempotent.
@@ -196,8 +201,8 @@ class Schema:
         """Return the schema's version, and whether it has the functions of this code.
 
         Raises SchemaVersionError or ConfigError if this code can't use the schema."""
-        expected = dict(self.functions())
-        row = await connection.fetchrow(self.statements()["version"], list(expected), _created_tables())
+        expected = self.functions
+        row = await connection.fetchrow(self.statements["version"], list(expected), _created_tables())
         version, unreleased, user_type, functions, missing = row
         if unreleased:
             message = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import asyncpg
@@ -20,6 +20,9 @@ ACQUIRE_TIMEOUT = 30.0
 CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 60.0
 """Default for the seconds that a statement may take, or a silent connection would hang forever."""
+
+_FIRST_OWN_OID = 10_000
+"""PostgreSQL's own types have OIDs below this, the same in every version."""
 
 _DEFAULTS: dict[str, Any] = {
     "min_size": 0,
@@ -89,7 +92,8 @@ class PoolSettings:
         """Open a pool on the running loop."""
         try:
             # Clew leaves no session state behind, so a reset would be a wasted round trip.
-            return await asyncpg.create_pool(self._dsn, **{"reset": _no_reset, **self._options})
+            own = {"reset": _no_reset, "connection_class": _Connection}
+            return await asyncpg.create_pool(self._dsn, **{**own, **self._options})
         except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             raise connection_error(error, self.where) from error
 
@@ -114,6 +118,24 @@ def server_of_pool(pool: asyncpg.Pool) -> str:
 
 def _has_port(host: str) -> bool:
     return ":" in host.rpartition("]")[2] if host.startswith("[") else ":" in host
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that knows PostgreSQL's own types from earlier connections.
+
+    asyncpg asks every connection for the array types that its first statement has, which takes longer than the
+    statement. The OIDs of PostgreSQL's own types are the same on every server.
+    """
+
+    _known: ClassVar[dict[frozenset[int], Any]] = {}
+
+    async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> Any:
+        wanted = frozenset(typeoids)
+        if max(wanted) >= _FIRST_OWN_OID:
+            return await super()._introspect_types(typeoids, timeout)
+        if wanted not in self._known:
+            self._known[wanted] = await super()._introspect_types(typeoids, timeout)
+        return self._known[wanted]
 
 
 async def _no_reset(_: Any) -> None:

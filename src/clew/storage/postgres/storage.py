@@ -119,7 +119,7 @@ class PgStorage:
         self._users = UserColumn(user_id_type)
         self._schema = Schema(schema, self._users)
         self._statements = queries.Statements(self._schema, self._users)
-        self._search = Search(self._schema.statements(), self._users)
+        self._search = Search(self._schema.statements, self._users)
         self._homes = PerLoop(f"schema {schema!r}", self._open, self._leave)
 
     async def _open(self) -> _Home:
@@ -277,7 +277,7 @@ class PgStorage:
     async def _index_messages(self) -> bool:
         """Extend the index for searches across threads by a step. Returns whether there may be more."""
         async with (await self._homes.get()).connections.connection() as connection:
-            return await index_messages(connection, self._schema.statements(), self._schema.name)
+            return await index_messages(connection, self._schema.statements, self._schema.name)
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return self._statements.thread_records(await self._fetch(self._statements.threads(query)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
@@ -16,6 +17,7 @@ from redis.exceptions import RedisError
 from clew.errors import ConfigError
 from clew.storage.redis.sentinel import Endpoint, SentinelMaster
 from clew.validation import checked_number
+from clew.version import __version__
 
 _HOST: Final = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]+))?")
 _FOR_SENTINELS: Final = ("sentinel_username", "sentinel_password")
@@ -168,6 +170,19 @@ def _host_and_port(text: str, port: int) -> tuple[str, int]:
     return found["six"] or found["name"] or "localhost", int(found["port"] or port)
 
 
+@cache
+def _driver() -> dict[str, Any]:
+    """Return the argument by which `CLIENT LIST` names Clew.
+
+    Without it, redis-py reads its own version from its package's metadata for every connection.
+    """
+    try:
+        from redis.driver_info import DriverInfo
+    except ImportError:  # redis-py before 7.2
+        return {}
+    return {"driver_info": DriverInfo().add_upstream_driver("clew", __version__)}
+
+
 def connection_options(
     *,
     username: str | None,
@@ -188,6 +203,7 @@ def connection_options(
         "socket_timeout": read_timeout,
         "retry": Retry(ExponentialBackoff(cap=0.5, base=0.02), retries),
         "protocol": 2,
+        **_driver(),
     }
     given = {"username": username, "password": password, "db": db}
     return options | {key: value for key, value in given.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ class ContractPart:
     """Base class for the tests of one subject. `StorageContract` combines them all."""
 
     answers_get_lost = False
+    runner: asyncio.Runner | None = None
+    """The event loop of all tests, if they share one. Otherwise each test has its own."""
 
     def make_storage(self, tmp_path: Path) -> Storage:
         raise NotImplementedError("define make_storage(self, tmp_path): see StorageContract")
@@ -31,7 +34,7 @@ class ContractPart:
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[DrivenStorage]:
-        driven = DrivenStorage(lambda: self.make_storage(tmp_path))
+        driven = DrivenStorage(lambda: self.make_storage(tmp_path), self.runner)
         yield driven
         driven.close()
 

@@ -70,7 +70,8 @@ class ReceiptContract(ContractPart):
     ) -> None:
         basis = journaling.apply(commit(values=row(0), checkpoint=checkpoint("first"))).basis
         assert basis is not None
-        made = [self._of_kind(kind, number, basis) for number, kind in enumerate(islice(cycle(kinds), 1_000))]
+        count = 2 * (RECEIPTS_KEPT + RECEIPTS_PRUNED)
+        made = [self._of_kind(kind, number, basis) for number, kind in enumerate(islice(cycle(kinds), count))]
         for first in range(0, len(made), together):
             outcomes = journaling.outcomes(*made[first : first + together])
             assert all(isinstance(outcome, Applied) for outcome in outcomes)
