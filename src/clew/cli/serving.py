@@ -188,14 +188,16 @@ def run(served: Any, checkpointer: clew.BaseCheckpointer, listening: Callable[[s
     """Run the application on uvicorn until it is interrupted, and release the checkpointer after that."""
     import uvicorn
 
+    from clew.server.connection import Connection
+
     config = uvicorn.Config(
         served,
+        http=Connection,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=30,
         timeout_keep_alive=30,
-        h11_max_incomplete_event_size=64 << 10,
         **options,
     )
 
