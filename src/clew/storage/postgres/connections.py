@@ -27,7 +27,9 @@ _IDLE_SECONDS = 1.0
 class Connections:
     """The connections of one event loop, from `pool`.
 
-    If it is Clew's `own` pool, idle connections are kept for a second, which saves its overhead.
+    Callers get one in the order in which they asked. The pool alone would not do that: its queue gives a
+    connection to whoever runs first, and callers that were overtaken go to the end. If it is Clew's `own`
+    pool, idle connections are kept for a second, which saves its overhead.
     """
 
     def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float, where: str) -> None:
@@ -38,7 +40,8 @@ class Connections:
         self._releases: set[asyncio.Task[None]] = set()
         self._idle: list[Any] = []
         self._sweeping: asyncio.TimerHandle | None = None
-        self._waiting = 0
+        self._permits = asyncio.Semaphore(self.most)
+        """One for each connection in use. It is first come, first served."""
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -59,14 +62,15 @@ class Connections:
         except BaseException as error:
             await self._give_up(connection, error)
             raise
-        if not self._own or self._waiting:
+        if not self._own:
             self._release(connection)
-        else:
-            # A release takes two turns of the loop, and a call in between would take another.
-            self._idle.append(connection)
-            if self._sweeping is None:
-                later = asyncio.get_running_loop().call_later
-                self._sweeping = later(_IDLE_SECONDS, self._sweep, context=Context())
+            return rows
+        # A release takes two turns of the loop, and a call in between would take another.
+        self._idle.append(connection)
+        self._permits.release()
+        if self._sweeping is None:
+            later = asyncio.get_running_loop().call_later
+            self._sweeping = later(_IDLE_SECONDS, self._sweep, context=Context())
         return rows
 
     @property
@@ -94,17 +98,19 @@ class Connections:
             await run_to_end(_ended(released))
 
     async def _acquire(self) -> Any:
-        while self._idle:
-            connection = self._idle.pop()
-            if _is_open(connection):
-                return connection
-            self._release(connection)
+        if not self._permits.locked() and (connection := self._reserved()) is not None:
+            await self._permits.acquire()  # At once, because nobody waits.
+            return connection
         timeout = self._acquire_timeout
-        self._waiting += 1
         try:
             async with asyncio.timeout(timeout) as deadline:
-                # This may open a connection, which outlives the call and must not keep its context.
-                return await in_fresh_context(self._from_pool())
+                await self._permits.acquire()
+                try:
+                    # This may open a connection, which outlives the call and must not keep its context.
+                    return self._reserved() or await in_fresh_context(self._from_pool())
+                except BaseException:
+                    self._permits.release()
+                    raise
         except (*SETTING_ERRORS, *DRIVER_ERRORS) as error:
             if not deadline.expired():
                 raise connection_error(error, self._where) from error
@@ -113,20 +119,29 @@ class Connections:
                 f"raise max_size or acquire_timeout in pool_config, or run fewer calls at once"
             )
             raise TransientStorageError(message) from error
-        finally:
-            self._waiting -= 1
+
+    def _reserved(self) -> Any | None:
+        """Return an idle connection, if there is an open one."""
+        while self._idle:
+            connection = self._idle.pop()
+            if _is_open(connection):
+                return connection
+            self._release(connection, in_use=False)
+        return None
 
     async def _from_pool(self) -> Any:
         return await self._pool.acquire()
 
-    def _release(self, connection: Any) -> asyncio.Task[None]:
+    def _release(self, connection: Any, *, in_use: bool = True) -> asyncio.Task[None]:
         """Release `connection` in a task, so that no caller waits for it."""
 
         def done(task: asyncio.Task[None]) -> None:
             self._releases.discard(task)
             if task.cancelled():
                 # The loop is ending and cancels all tasks, but the pool waits for this one.
-                self._release(connection)
+                self._release(connection, in_use=in_use)
+            elif in_use:
+                self._permits.release()
 
         # In an empty context: the pool's idle timer would keep the caller's.
         task = asyncio.get_running_loop().create_task(_released(self._pool, connection), context=Context())
@@ -138,7 +153,7 @@ class Connections:
         """Release the reserved connections, so that the pool can close idle ones."""
         self._sweeping = None
         while self._idle:
-            self._release(self._idle.pop())
+            self._release(self._idle.pop(), in_use=False)
 
     async def close(self, *, pool_too: bool) -> None:
         """Wait until all connections are released, and close the pool if `pool_too`.
