@@ -35,6 +35,19 @@ def test_a_state_is_saved_and_loaded_with_its_types():
     served(test)
 
 
+def test_a_description_is_saved_and_loaded_with_its_types():
+    async def test(memory, http):
+        about = {"metadata": {"seats": {"$type": "tuple", "value": [1, 2]}}}
+        described = await http.patch("/api/threads/trip", json=about)
+        assert described.json()["metadata"] == about["metadata"]
+        assert (await memory.aget_thread("trip")).metadata == {"seats": (1, 2)}
+        # What was read can be written back.
+        again = await http.patch("/api/threads/trip", json={"metadata": described.json()["metadata"]})
+        assert again.json()["metadata"] == about["metadata"]
+
+    served(test)
+
+
 def test_a_state_that_nobody_in_particular_saved_names_no_user():
     async def test(_, http):
         saved = await http.post("/api/threads/trip/checkpoints", json={"state": 1})

@@ -34,12 +34,12 @@ CONFORMANCE = [
 """Answers are what the document says, too."""
 
 
-def fill(memory: clew.BaseCheckpointer) -> None:
+async def afill(memory: clew.BaseCheckpointer) -> None:
     """Store what KNOWN names."""
     said = [clew.Message(message_id="m1", role="user", content="To Lyon!")]
-    memory.put_checkpoint("trip", {"city": "Lyon", "log": []}, new_id="c1", messages=said)
-    memory.put_checkpoint("trip", {"city": "Nice", "log": [1]})
-    memory.put_messages("conv_1", said)
+    await memory.aput_checkpoint("trip", {"city": "Lyon", "log": []}, new_id="c1", messages=said)
+    await memory.aput_checkpoint("trip", {"city": "Nice", "log": [1]})
+    await memory.aput_messages("conv_1", said)
 
 
 def aimed(case: Any, known: set[str]) -> Any:
@@ -83,7 +83,7 @@ def remote_store(request, tmp_path):
 def fuzz(store: Any) -> None:
     told: Counter[int] = Counter()
     with clew.connect(store.url) as memory, listening(memory) as url:
-        fill(memory)
+        memory.run(afill(memory), "fill")
         document = closed(httpx.get(f"{url}/docs/openapi.json", timeout=PATIENCE).json())
         schema: Any = schemathesis.openapi.from_dict(document)
         operations = [each.ok() for each in schema.get_all_operations()]

@@ -16,6 +16,7 @@ from clew.ids import new_id
 from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller, Scope
 from clew.server.answers import Health
+from clew.server.calls import Asked
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits, first_headers
 from clew.server.lifetime import lifespan_of
 from clew.server.mcp_route import mcp_route
@@ -106,6 +107,7 @@ def app(
         [closed, healthz, readyz, metrics, *pages.HANDLERS],
         state=State({"memory": checkpointer, "turns": open_turns, "telemetry": telemetry, "streams": streams}),
         lifespan=[lifespan],
+        request_class=Asked,
         openapi_config=openapi_config(),
         plugins=[AnswerSchemas()],
         exception_handlers={

@@ -121,6 +121,8 @@ class Gate:
             raise Problem(
                 403, "ForeignOrigin", f"requests from {origin} are not allowed; allow it with --allow-origin {origin}"
             )
+        if not _is_text(scope["query_string"]):
+            raise Problem(400, "InvalidRequest", "the query is not UTF-8; percent-encode it")
         site = sent.get("sec-fetch-site")
         if origin is None and site == "cross-site" and scope["method"] not in ("GET", "HEAD"):
             raise Problem(403, "ForeignOrigin", "cross-site requests are not allowed")
@@ -140,7 +142,7 @@ class Gate:
     def _bounded(self, sent: Mapping[str, str], receive: Any) -> Any:
         declared = sent.get("content-length", "")
         most = self._limits.body_bytes
-        if declared.isdigit() and int(declared[:20]) > most:
+        if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
             raise _too_large(most)
         total = 0
         whole = False
@@ -167,6 +169,16 @@ class Gate:
             return message
 
         return bounded_receive
+
+
+def _is_text(content: bytes) -> bool:
+    if content.isascii():
+        return True
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _raw_path(scope: Any) -> str:
@@ -199,7 +211,11 @@ def _host(header: str) -> str:
 
 
 def _same_origin(origin: str, sent: Mapping[str, str]) -> bool:
-    return urlsplit(origin).netloc.lower() == sent.get("host", "").strip().lower() != ""
+    try:
+        place = urlsplit(origin).netloc
+    except ValueError:  # Brackets that don't hold an address.
+        return False
+    return place.lower() == sent.get("host", "").strip().lower() != ""
 
 
 def _cors(origin: str) -> list[tuple[bytes, bytes]]:

@@ -88,7 +88,7 @@ async def describe_thread(
     """Change the thread's name, tags or metadata. Creates the thread if it does not exist."""
     call = call_of(request)
     config = call.config(thread_id, user_id, write=True)
-    await call.memory.aput_thread(config, data)
+    await call.memory.aput_thread(config, from_json(data))
     return answer(told(found(await call.memory.aget_thread(config), "the thread")))
 
 
