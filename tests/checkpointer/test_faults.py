@@ -58,8 +58,7 @@ CALLS = {
 }
 
 
-def prepare(store):
-    checkpointer = store.open()
+def prepare(checkpointer):
     checkpointer.get_state("t")
     for number in range(3):
         checkpointer.put_checkpoint("t", {"n": number, "m": [text(each) for each in range(number + 1)]})
@@ -68,7 +67,8 @@ def prepare(store):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_is_tried_again_when_the_storage_fails_in_passing(store, call):
-    prepare(store)
+    steady = store.open()
+    prepare(steady)
     faults: tuple[FaultPoint, ...] = ("before apply", "after apply", "before read")
     for sync, fault in itertools.product((False, True), faults):
         kind: Kind = "read" if "read" in fault else "apply"
@@ -78,8 +78,8 @@ def test_every_call_is_tried_again_when_the_storage_fails_in_passing(store, call
             CALLS[call](_Sync(checkpointer))
         else:
             run(CALLS[call](checkpointer))
-        store.open().delete_thread("forked")
-        prepare(store)
+        steady.delete_thread("forked")
+        prepare(steady)
 
 
 class _Sync:
@@ -185,7 +185,7 @@ def test_random_faults_change_no_answer(store, seed):
 
 @pytest.mark.parametrize(("retry_for", "tries"), [(0, (1, 1)), (0.1, (3, 4)), (15, (17, 40))])
 def test_a_storage_that_stays_away_is_given_up_on_with_its_own_error(store, retry_for, tries):
-    prepare(store)
+    prepare(store.open())
     checkpointer = store.open(
         lambda storage: FaultyStorage(storage, script(itertools.repeat("before apply"), kinds=["apply"])),
         retry_for=retry_for,
