@@ -1,7 +1,8 @@
 """Load on the HTTP server: many clients at once, each with a thread of its own, and the same calls without HTTP.
 
-The server is `clew serve` in a process of its own. Clients speak HTTP/1.1 over their own connection, with
-as little code as possible: they share the machine with the server.
+The server is `clew serve` in a process of its own, and only its processor time counts. Clients speak
+HTTP/1.1 over their own connection, with as little code as possible: they share the machine with the server.
+The call itself is the same calls on a checkpointer, as many, by as many tasks at once, on another store.
 """
 
 from __future__ import annotations
@@ -32,11 +33,9 @@ TEXT = "A sentence about a train to Lyon, as long as people usually write. " * 2
 class Sizes:
     clients: int
     seconds: float
-    direct: int
-    """Calls of each task without HTTP."""
 
 
-SIZES = {"tiny": Sizes(4, 0.5, 6), "usual": Sizes(200, 20, 12), "full": Sizes(200, 60, 12)}
+SIZES = {"tiny": Sizes(4, 0.5), "usual": Sizes(200, 20), "full": Sizes(200, 60)}
 
 
 @dataclass(slots=True)
@@ -49,10 +48,6 @@ class Seen:
 
 async def run(run: Run) -> Results:
     sizes = SIZES[run.size]
-    run.report("calls without HTTP")
-    place = await run.ground.place(run.storage)
-    async with clew.connect(place.url) as memory:
-        direct = await without_http(memory, sizes)
     seen = Seen()
     place = await run.ground.place(run.storage)
     async with serving(place.url) as (port, process):
@@ -64,6 +59,11 @@ async def run(run: Run) -> Results:
             await asyncio.gather(*(talk(number, each, end, seen) for number, each in enumerate(connections)))
             seconds, spent = time.perf_counter() - begun, cpu_of(process) - before
             early, late = await warm, resident(process)
+    run.report("calls without HTTP")
+    place = await run.ground.place(run.storage)
+    async with clew.connect(place.url) as memory:
+        # As many turns, because longer threads cost more.
+        direct = await without_http(memory, sizes.clients, max(1, round(len(seen.taken) / 4 / sizes.clients)))
     return measures(sizes, seen, direct, seconds, spent, early, late)
 
 
@@ -99,7 +99,7 @@ def measures(sizes: Sizes, seen: Seen, direct: float, seconds: float, spent: flo
             unit=" ms",
         ),
         Figure(
-            f"{name}: memory at the end against a quarter in",
+            f"{name}: memory at the end against a sixth in",
             late / early,
             1.1,
             f"{late / 1e6:.0f} MB, {early / 1e6:.0f} MB",
@@ -129,20 +129,20 @@ async def talk(number: int, connection: Connection, end: float, seen: Seen) -> N
                 seen.errors.append(f"{status} {method} {address.replace(str(number), 'N')}")
 
 
-async def without_http(memory: clew.BaseCheckpointer, sizes: Sizes) -> float:
-    """Return the processor seconds of the same calls on the checkpointer, by as many tasks."""
+async def without_http(memory: clew.BaseCheckpointer, tasks: int, turns: int) -> float:
+    """Return the processor seconds of one of the same calls on the checkpointer."""
 
     async def task(number: int) -> None:
         config = {"thread_id": f"client-{number}", "user_id": clew.ANY_USER}
-        for turn in range(1, sizes.direct // 4 + 2):
+        for turn in range(1, turns + 1):
             await memory.aput_checkpoint(config, state(turn), messages=[message(turn)])
             await memory.aget_checkpoint(config)
             await memory.alist_messages(config, last=21)
             await memory.alist_threads({"user_id": clew.ANY_USER}, limit=21)
 
     before = time.process_time()
-    await asyncio.gather(*(task(number) for number in range(sizes.clients)))
-    return (time.process_time() - before) / (sizes.clients * (sizes.direct // 4 + 1) * 4)
+    await asyncio.gather(*(task(number) for number in range(tasks)))
+    return (time.process_time() - before) / (tasks * turns * 4)
 
 
 def state(turn: int) -> dict[str, Any]:
@@ -224,6 +224,6 @@ def resident(process: int) -> int:
 
 
 async def settled_memory(process: int, seconds: float) -> int:
-    """Return the memory after a quarter of the time, when caches and pools have been filled."""
-    await asyncio.sleep(seconds / 4)
+    """Return the memory after a sixth of the time, when caches and pools have been filled."""
+    await asyncio.sleep(seconds / 6)
     return resident(process)
