@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
+from typing import Any
 
 import pytest
 import uvicorn
@@ -13,7 +14,7 @@ from uvicorn.server import ServerState
 
 import clew
 from clew.server import app
-from clew.server.connection import Connection
+from clew.server.connection import Connection, Joined
 from clew.server.gate import Gate
 from tests.server.support import PATIENCE
 
@@ -121,3 +122,61 @@ def test_strange_heads_are_refused_and_raise_nothing(head):
             assert (await reader.readuntil(b"\r\n"))[9:10] == b"4"
 
     asyncio.run(asyncio.wait_for(test(), PATIENCE))
+
+
+class Wire(asyncio.Transport):
+    """A transport that notes what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        assert not self.closed
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def test_the_parts_of_an_answer_are_sent_together():
+    async def test():
+        wire = Wire()
+        joined = Joined(wire, asyncio.get_running_loop())
+        for _ in range(2):
+            joined.write(b"head, ")
+            joined.write(b"body")
+            await asyncio.sleep(0)
+        assert wire.sent == [b"head, body"] * 2
+
+    asyncio.run(test())
+
+
+def test_a_long_answer_is_not_held_back():
+    async def test():
+        wire = Wire()
+        joined = Joined(wire, asyncio.get_running_loop())
+        for _ in range(3):
+            joined.write(b"a" * 50_000)
+        assert wire.sent == [b"a" * 100_000]
+        await asyncio.sleep(0)
+        assert wire.sent == [b"a" * 100_000, b"a" * 50_000]
+
+    asyncio.run(test())
+
+
+def test_a_connection_sends_what_was_written_before_it_closes():
+    async def test():
+        wire = Wire()
+        joined = Joined(wire, asyncio.get_running_loop())
+        joined.write(b"the last words")
+        joined.close()
+        assert wire.sent == [b"the last words"]
+        assert joined.is_closing()
+        await asyncio.sleep(0)
+
+    asyncio.run(test())
