@@ -123,6 +123,8 @@ def derived_id(call: Call, key: str | None, *parts: str) -> str | None:
 class Asked(Request[Any, Any, Any]):
     """A request whose body may nest as deep as it likes: Litestar would fail."""
 
+    __slots__ = ()
+
     async def json(self) -> Any:
         try:
             return await super().json()
