@@ -97,19 +97,30 @@ SERVERS = {"remote", "both", "server"}
 
 CAN_BREAK: dict[str, tuple[str, ...]] = {
     # The hot tier has value rows only, and a state is put together from both tiers.
-    "cached": ("Checkpoint", "Value", "Removal", "Fork", "Concurrency"),
+    "cached": ("Checkpoint", "Times", "Value", "Removal", "Fork", "Concurrency"),
     # Sealing changes every record, is bound to the thread (forks), and searches filter what they open.
-    "encrypted": ("Commit", "Content", "Fork", "Message", "Branch", "Search", "CrossSearch", "Attachment", "Own"),
+    "encrypted": (
+        "Commit",
+        "Times",
+        "Content",
+        "Fork",
+        "Message",
+        "Branch",
+        "Search",
+        "CrossSearch",
+        "Attachment",
+        "Own",
+    ),
     # Every commit is replayed on the second store: order, removals, forks, and what a reopened store knows.
-    "replicated": ("Commit", "Receipt", "Removal", "Fork", "Branch", "Journal", "Durability"),
+    "replicated": ("Commit", "Times", "Receipt", "Removal", "Fork", "Branch", "Journal", "Durability"),
     # A retry must not apply anything twice. Reads are the same.
-    "retried": ("Rule", "Commit", "Receipt", "Removal", "Fork", "Durability"),
+    "retried": ("Rule", "Commit", "Times", "Receipt", "Removal", "Fork", "Durability"),
     # Threads of a user, forks and searches touch several slots. One thread is one key.
-    "cluster": ("Commit", "Thread", "CrossSearch", "Owner", "Fork", "Removal", "Own", "Durability"),
+    "cluster": ("Commit", "Times", "Thread", "CrossSearch", "Owner", "Fork", "Removal", "Own", "Durability"),
     # Every message and description is in the substring indexes at once.
     "indexed": ("Commit", "Message", "Branch", "Search", "CrossSearch", "Thread", "Removal", "Fork", "Durability"),
     # The statements are the same; the parameters are sent in another way.
-    "unprepared": ("Commit", "Content", "Message", "Branch", "Thread"),
+    "unprepared": ("Commit", "Times", "Content", "Message", "Branch", "Thread"),
 }
 """For each kind of wrapper, and for each other way to a storage: the parts of the contract that it can break.
 

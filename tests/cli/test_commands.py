@@ -61,6 +61,19 @@ def test_history_shows_each_checkpoint_with_its_parent_the_newest_first(store, r
     assert [row.split()[1] for row in rows] == [each.checkpoint_id for each in history_of(store)]
 
 
+def test_history_and_show_tell_when_a_replaced_checkpoint_was_created(store, run):
+    assert "created" not in run("history", "trip").stdout + run("show", "trip").stdout
+    with clew.connect(f"sqlite:///{store}") as checkpointer:
+        config = {"thread_id": "job", "user_id": "ana"}
+        first = checkpointer.put_checkpoint(config, {"n": 1}, new_id="job-1").created_at
+        last = checkpointer.put_checkpoint(config, {"n": 2}, new_id="job-1").updated_at
+    for shown in (run("history", "job"), run("show", "job")):
+        assert "created" in shown.stdout
+        assert "saved" in shown.stdout
+    (told,) = json.loads(run("history", "job", "--json").stdout)
+    assert (told["created_at"], told["updated_at"]) == (first.isoformat(), last.isoformat())
+
+
 def test_history_shows_where_a_line_branched(store, run):
     third = history_of(store)[2]
     with clew.connect(f"sqlite:///{store}") as checkpointer:

@@ -44,7 +44,7 @@ CREATE TABLE "golden schema".attachments (
 CREATE TABLE "golden schema".checkpoints (
     thread_id text NOT NULL COLLATE pg_catalog."C",
     sequence bigint NOT NULL,
-    created_at bigint NOT NULL,
+    saved_at bigint NOT NULL,
     step bigint,
     size bigint NOT NULL,
     receipt boolean NOT NULL,
@@ -55,7 +55,8 @@ CREATE TABLE "golden schema".checkpoints (
     run_id text COLLATE pg_catalog."C",
     covers bigint[] NOT NULL,
     metadata bytea NOT NULL,
-    body bytea NOT NULL
+    body bytea NOT NULL,
+    created_at bigint
 );
 ALTER TABLE ONLY "golden schema".checkpoints ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE TABLE "golden schema".clew_schema (

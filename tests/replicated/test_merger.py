@@ -93,6 +93,17 @@ def test_messages_attachments_and_fields_are_merged(pair):
     assert process.known().updated_at == later(9)
 
 
+def test_merged_checkpoints_keep_the_times_of_their_first_and_last_save(pair):
+    process = diverge(
+        pair,
+        [commit(checkpoint=checkpoint("p"), at=later(2))],
+        [commit(checkpoint=checkpoint(name), at=later(at)) for name, at in (("c1", 5), ("s", 6), ("s", 8), ("c1", 9))],
+        [commit(checkpoint=checkpoint("c1"), at=later(1))],
+    )
+    found = {each.checkpoint_id: (each.created_at, each.saved_at) for each in process.checkpoints()}
+    assert found == {"c1": (later(1), later(9)), "p": (later(2), later(2)), "s": (later(6), later(8))}
+
+
 def said(name):
     return commit(commit_id=name, messages=[message(name)])
 

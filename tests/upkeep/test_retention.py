@@ -26,7 +26,8 @@ def history(count: int, namespace: str = "", numbers: Sequence[int] = ()) -> lis
             namespace=namespace,
             sequence=numbers[number - 1] if numbers else number,
             parent_id=None,
-            created_at=NOW - timedelta(days=count - number),
+            created_at=NOW - timedelta(days=10 * count),
+            saved_at=NOW - timedelta(days=count - number),
             node_name=None,
             step=None,
             run_id=None,
@@ -142,7 +143,7 @@ def threads(draw: st.DrawFn) -> tuple[list[Held], list[RowSize]]:
                 namespace=draw(st.sampled_from(["", "sub"])),
                 checkpoint_id=str(number),
                 sequence=number,
-                created_at=NOW,
+                saved_at=NOW,
                 size=draw(st.integers(1, 300)),
                 needs=None if draw(st.integers(0, 20)) == 0 else ((first, draw(st.integers(first + 1, top))),),
             )

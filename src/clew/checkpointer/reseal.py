@@ -115,7 +115,7 @@ def _parts(content: Content, fixed_before: int) -> Iterator[tuple[datetime, dict
     for each in content.checkpoints:
         if not isinstance(each.body, UnreadableFrame) and not isinstance(each.metadata, UnreadableFrame):
             # A checkpoint with an existing id is replaced in place.
-            yield each.created_at, {"checkpoint": again(each)}
+            yield each.saved_at, {"checkpoint": again(each)}
     for attachments in _chunks(content.attachments):
         yield last, {"attachments": attachments}
     for messages in _chunks(content.messages):

@@ -113,7 +113,8 @@ class RewindMethods(Generic[StateT]):
         """Save the checkpoint in `origin` again, as the head. It shares all values with the original."""
         old = origin.checkpoints[0]
         self._loader.metadata(address, old)  # A damaged one is not saved again.
-        new = replace(again(old), checkpoint_id=new_id(), parent=old.checkpoint_id, run_id=address.run_id or old.run_id)
+        run_id = address.run_id or old.run_id
+        new = replace(again(old), checkpoint_id=new_id(), parent=old.checkpoint_id, run_id=run_id, created_at=None)
         commit = self._engine.new_commit(address, checkpoint=new, back_to=back_to, remove=remove, basis=origin.basis)
         applied = await self._engine.apply(replace(commit, commit_id=new.checkpoint_id))
         self._engine.cache.drop(address.thread_id)
@@ -124,6 +125,7 @@ class RewindMethods(Generic[StateT]):
             sequence=applied.sequence,
             run_id=new.run_id,
             created_at=applied.created_at or commit.at,
+            saved_at=applied.saved_at or commit.at,
         )
         state: Any = NOT_LOADED
         return Checkpoint(metadata=self._loader.metadata(address, made), state=state)

@@ -100,7 +100,7 @@ class Saver:
         background = self._engine.background
         assert background is not None
         await background.put(address.thread_id, address.user, size, work)
-        return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at))
+        return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at, saved_at=at))
 
     async def save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Saved:
         """Encode, commit and remember.
@@ -212,7 +212,8 @@ class Saver:
                 checkpoint_id=new.checkpoint_id,
                 thread_id=address.thread_id,
                 parent_id=applied.parent_id,
-                timestamp=applied.created_at or self._engine.clock.now(),
+                created_at=applied.created_at,
+                updated_at=applied.saved_at or self._engine.clock.now(),
                 node_name=new.node_name,
                 step=new.step,
                 run_id=new.run_id,

@@ -178,7 +178,7 @@ class Sweeper:
                     namespace=each.namespace,
                     checkpoint_id=each.checkpoint_id,
                     sequence=each.sequence,
-                    created_at=each.created_at,
+                    saved_at=each.saved_at,
                     size=len(each.body) + len(each.metadata),
                     needs=self._needs(each.body),
                     damaged=bool(each.damage),

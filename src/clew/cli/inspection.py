@@ -119,7 +119,8 @@ def show(
                 ("step", chosen.step),
                 ("node", chosen.node_name),
                 ("run", chosen.run_id),
-                ("saved", moment(chosen.timestamp)),
+                ("created", moment(chosen.created_at) if chosen.created_at != chosen.updated_at else None),
+                ("saved", moment(chosen.updated_at)),
                 ("size", size(chosen.size)),
                 ("about", chosen.metadata or None),
             ]

@@ -45,9 +45,11 @@ def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Rows:
     numbers = {each.checkpoint_id: each.sequence for each in checkpoints}
     steps = any(each.step is not None for each in checkpoints)
     nodes = any(each.node_name for each in checkpoints)
+    replaced = any(each.created_at != each.updated_at for each in checkpoints)
     columns = [Column("#", "whole", "right", style="bold"), Column("checkpoint", "whole")]
     columns += [Column("step", justify="right")] * steps + [Column("node", "short")] * nodes
-    columns += [Column("parent", justify="right"), Column("size", justify="right"), Column("saved", style="dim")]
+    columns += [Column("parent", justify="right"), Column("size", justify="right")]
+    columns += [Column("created", style="dim")] * replaced + [Column("saved", style="dim")]
     rows = Rows(columns)
     for each in checkpoints:
         described: list[Any] = [str(each.step) if each.step is not None else ""] * steps
@@ -58,7 +60,8 @@ def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Rows:
             *described,
             parent_of(each, numbers),
             size(each.size),
-            moment(each.timestamp),
+            *[moment(each.created_at)] * replaced,
+            moment(each.updated_at),
         )
     return rows
 

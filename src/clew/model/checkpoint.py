@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 from clew.errors import ConfigError
 from clew.model.config import User
@@ -16,33 +16,45 @@ from clew.model.generic import StateT
 _C = TypeVar("_C")
 
 
-def _takes_session_id(cls: type[_C]) -> type[_C]:
-    """Have the constructor of a dataclass take `session_id` as another name of `thread_id`."""
+_OTHER_NAMES: Final = {"session_id": "thread_id", "timestamp": "updated_at"}
+
+
+def _takes_other_names(cls: type[_C]) -> type[_C]:
+    """Have the constructor of a dataclass take `_OTHER_NAMES`, and `updated_at` for a missing `created_at`."""
     init: Any = vars(cls)["__init__"]
 
     @wraps(init)
-    def initialize(self: Any, *, session_id: str | None = None, **fields: Any) -> None:
+    def initialize(
+        self: Any, *, session_id: str | None = None, timestamp: datetime | None = None, **fields: Any
+    ) -> None:
         if session_id is not None and fields.setdefault("thread_id", session_id) != session_id:
             raise ConfigError("session_id is another name of thread_id: give one of them")
+        if timestamp is not None and fields.setdefault("updated_at", timestamp) != timestamp:
+            raise ConfigError("timestamp is another name of updated_at: give one of them")
+        if fields.get("created_at") is None:
+            fields["created_at"] = fields.get("updated_at")
         init(self, **fields)
 
     type.__setattr__(cls, "__init__", initialize)
     return cls
 
 
-@_takes_session_id
+@_takes_other_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetadata(DictRecord):
-    """The identity of a checkpoint, its origin, and its writer's metadata.
+    """The identity of a checkpoint, its origin, its times, and its writer's metadata.
 
     `sequence` is the thread's own counter: a greater number is newer. Clocks don't matter. `user_id`
-    is the user that it was saved or read for.
+    is the user that it was saved or read for. `created_at` is when its id was first saved, `updated_at`
+    when it was last saved: they differ if it was replaced, by a save with the same `new_id`. If the
+    clock was set back in between, `updated_at` is the earlier one.
     """
 
     checkpoint_id: str
     thread_id: str
     parent_id: str | None = None
-    timestamp: datetime
+    created_at: datetime
+    updated_at: datetime
     node_name: str | None = None
     step: int | None = None
     run_id: str | None = None
@@ -51,7 +63,7 @@ class CheckpointMetadata(DictRecord):
     sequence: int = 0
     user_id: User = field(default=None, compare=False)
 
-    _times: ClassVar[frozenset[str]] = frozenset({"timestamp"})
+    _times: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at"})
     _users: ClassVar[frozenset[str]] = frozenset({"user_id"})
 
     if TYPE_CHECKING:
@@ -63,7 +75,9 @@ class CheckpointMetadata(DictRecord):
             thread_id: str = ...,
             session_id: str = ...,
             parent_id: str | None = None,
-            timestamp: datetime,
+            created_at: datetime | None = None,
+            updated_at: datetime = ...,
+            timestamp: datetime = ...,
             node_name: str | None = None,
             step: int | None = None,
             run_id: str | None = None,
@@ -79,6 +93,11 @@ class CheckpointMetadata(DictRecord):
         return self.thread_id
 
     @property
+    def timestamp(self) -> datetime:
+        """Another name for `updated_at`."""
+        return self.updated_at
+
+    @property
     def config(self) -> dict[str, Any]:
         """The config that names this checkpoint, for the user that it was saved or read for."""
         named: dict[str, Any] = {"thread_id": self.thread_id, "checkpoint_id": self.checkpoint_id}
@@ -89,13 +108,14 @@ class CheckpointMetadata(DictRecord):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the record that `to_dict` wrote."""
-        if "session_id" in data and "thread_id" not in data:
-            data = {"thread_id" if name == "session_id" else name: value for name, value in data.items()}
+        for other, name in _OTHER_NAMES.items():
+            if isinstance(data, Mapping) and other in data and name not in data:
+                data = {name if key == other else key: value for key, value in data.items()}
         # Zero-argument super() does not work here: @dataclass(slots=True) creates a new class.
         return super(CheckpointMetadata, cls).from_dict(data)
 
 
-@_takes_session_id
+@_takes_other_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointInfo(CheckpointMetadata):
     """A checkpoint without its state; `size` is the encoded size of the state in bytes."""
@@ -111,7 +131,9 @@ class CheckpointInfo(CheckpointMetadata):
             thread_id: str = ...,
             session_id: str = ...,
             parent_id: str | None = None,
-            timestamp: datetime,
+            created_at: datetime | None = None,
+            updated_at: datetime = ...,
+            timestamp: datetime = ...,
             node_name: str | None = None,
             step: int | None = None,
             run_id: str | None = None,
@@ -121,17 +143,6 @@ class CheckpointInfo(CheckpointMetadata):
             user_id: User = None,
             size: int = 0,
         ) -> None: ...
-
-    @property
-    def created_at(self) -> datetime:
-        """When the checkpoint was saved."""
-        return self.timestamp
-
-    @property
-    def updated_at(self) -> datetime:
-        """When its state was last written. Only a save with the same `new_id` writes it again, and then
-        `created_at` is that moment, too."""
-        return self.timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +163,16 @@ class Checkpoint(DictRecord, Generic[StateT]):
     def checkpoint_id(self) -> str:
         """The id of the checkpoint."""
         return self.metadata.checkpoint_id
+
+    @property
+    def created_at(self) -> datetime:
+        """When the id of the checkpoint was first saved."""
+        return self.metadata.created_at
+
+    @property
+    def updated_at(self) -> datetime:
+        """When the checkpoint was last saved: later than `created_at` if it was replaced."""
+        return self.metadata.updated_at
 
     @property
     def config(self) -> dict[str, Any]:

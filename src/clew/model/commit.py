@@ -33,6 +33,9 @@ class NewCheckpoint(Struct, frozen=True, kw_only=True, array_like=True):
     `parent` is the id of the checkpoint it was made from, `None` for a first one, or `HEAD` for the head
     at commit time. If the namespace's head is not `parent`, `on_conflict` decides. A parent that does not
     exist is accepted only with a basis: without one, it may belong to a thread that was deleted.
+
+    `created_at` is for copies of a checkpoint that was replaced: when it was first saved. Without it, a
+    new checkpoint was created by its commit, and one that replaces another keeps the time of that one.
     """
 
     checkpoint_id: str
@@ -46,6 +49,7 @@ class NewCheckpoint(Struct, frozen=True, kw_only=True, array_like=True):
     metadata: bytes
     body: bytes
     covers: tuple[Range, ...]
+    created_at: datetime | None = None
 
 
 class ThreadFields(Struct, frozen=True, kw_only=True, array_like=True):
@@ -179,12 +183,14 @@ class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Applied(Struct, frozen=True, kw_only=True):
     """The outcome of an applied commit. `basis` is the thread's new one (`None` if it was deleted).
 
-    `parent_id` and `sequence` are the new checkpoint's. `repeated`: the commit had been applied before.
+    `parent_id`, `sequence` and the times are the new checkpoint's (`CheckpointRecord`). `repeated`: the
+    commit had been applied before.
     """
 
     basis: Basis | None
     parent_id: str | None = None
     sequence: int = 0
     created_at: datetime | None = None
+    saved_at: datetime | None = None
     removed: int = 0
     repeated: bool = False

@@ -46,13 +46,18 @@ class ValueRow(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class CheckpointRecord(Struct, frozen=True, kw_only=True):
-    """A stored checkpoint. `covers` are the few ranges of values that its body needs."""
+    """A stored checkpoint. `covers` are the few ranges of values that its body needs.
+
+    `saved_at` is the time of the commit that wrote it, `created_at` that of the first one with its id.
+    They differ if it was replaced. They are readings of clocks: `saved_at` may be the earlier one.
+    """
 
     checkpoint_id: str
     namespace: str
     sequence: int
     parent_id: str | None
     created_at: datetime
+    saved_at: datetime
     node_name: str | None
     step: int | None
     run_id: str | None

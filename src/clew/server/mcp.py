@@ -244,7 +244,8 @@ def _checkpoint(info: clew.CheckpointMetadata) -> dict[str, Any]:
     return {
         "checkpoint_id": info.checkpoint_id,
         "parent_id": info.parent_id,
-        "time": info.timestamp.isoformat(),
+        "created_at": info.created_at.isoformat(),
+        "updated_at": info.updated_at.isoformat(),
         "node_name": info.node_name,
         "step": info.step,
     }

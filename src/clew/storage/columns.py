@@ -49,6 +49,8 @@ _SIZE: Final = _Kind((int,), 0, (1 << 63) - 1)
 """The size that a checkpoint's writer states."""
 _SOME_NUMBER: Final = _Kind((int, type(None)), None)
 _TIME: Final = _Kind((int,), 0)
+_SOME_TIME: Final = _Kind((int, type(None)), None)
+"""The time when a checkpoint that was replaced was first saved."""
 _BYTES: Final = _Kind((bytes,), b"")
 _RANGES: Final = _Kind((tuple,), ())
 """Unreadable ranges come in as `None`."""
@@ -70,13 +72,16 @@ class Columns(Generic[R]):
 
     def _make(self, row: Row) -> R:
         """Raises OverflowError for a number that is not a valid time or count."""
+        return self._make_record(**self._checked(row))
+
+    def _checked(self, row: Row) -> dict[str, Any]:
         columns = dict(zip(self._kinds, row, strict=True))
         for name, most in self._bounds:
             if not 0 <= columns[name] <= most:
                 raise OverflowError
         for name in self._times:
             columns[name] = moment(columns[name])
-        return self._make_record(**columns)
+        return columns
 
     def record(self, row: Row) -> R:
         """Return the record, with stand-ins for damaged columns."""
@@ -109,7 +114,7 @@ class Columns(Generic[R]):
 def _is_in_range(kind: _Kind, value: Any) -> bool:
     if kind.most is not None:
         return bool(0 <= value <= kind.most)
-    return kind is not _TIME or moment_or_none(value) is not None
+    return kind not in (_TIME, _SOME_TIME) or value is None or moment_or_none(value) is not None
 
 
 def damage_of(columns: Iterable[str]) -> str:
@@ -123,13 +128,24 @@ def _thread(*, forked_thread: str | None, forked_checkpoint: str | None, **colum
     return ThreadRecord(forked_from=forked_from, head=None, **columns)
 
 
-CHECKPOINT: Final = Columns(
+class _CheckpointColumns(Columns[CheckpointRecord]):
+    """The columns of checkpoints. `created_at` is `None` if a checkpoint was never replaced."""
+
+    def _make(self, row: Row) -> CheckpointRecord:
+        columns = self._checked(row)
+        created_at = columns["created_at"]
+        columns["created_at"] = columns["saved_at"] if created_at is None else moment(created_at)
+        return CheckpointRecord(**columns)
+
+
+CHECKPOINT: Final = _CheckpointColumns(
     CheckpointRecord,
     sequence=_COUNT,
     checkpoint_id=_TEXT,
     namespace=_TEXT,
     parent_id=_SOME_TEXT,
-    created_at=_TIME,
+    created_at=_SOME_TIME,
+    saved_at=_TIME,
     node_name=_SOME_TEXT,
     step=_SOME_NUMBER,
     run_id=_SOME_TEXT,

@@ -135,7 +135,7 @@ def parts(content: Content, rows: Iterable[ValueRow]) -> Iterator[tuple[datetime
             checkpoint = checkpoints.popleft()
             # Messages go with the checkpoint they precede, so that a fork gets the right ones.
             yield (
-                checkpoint.created_at,
+                checkpoint.saved_at,
                 {
                     "checkpoint": again(checkpoint),
                     "attachments": tuple(attached.pop((checkpoint.namespace, checkpoint.checkpoint_id), ())),
@@ -179,6 +179,7 @@ def again(record: CheckpointRecord) -> NewCheckpoint:
         metadata=record.metadata,
         body=record.body,
         covers=record.covers,
+        created_at=None if record.created_at == record.saved_at else record.created_at,
     )
 
 

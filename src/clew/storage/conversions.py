@@ -14,6 +14,9 @@ UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
 """What msgspec raises for damaged bytes. Text that is not UTF-8 raises Python's own error."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400_000_000
+FIRST_TIME: Final = -62_135_596_800_000_000
+LAST_TIME: Final = 253_402_300_799_999_999
+"""The first and the last moment that Python knows, in microseconds since 1970."""
 _LARGEST = (1 << 63) - 1
 """The greatest value number."""
 _MOST_RANGES = 4096

@@ -20,7 +20,8 @@ does not affect the others. A failure of the whole storage is raised instead. Fo
    values to remove, increments the epoch.
 5. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parents and
    conflicts. A checkpoint whose id exists in the namespace replaces that one: it keeps sequence and
-   parent, and there is no conflict. Its time, and that of messages in the commit, is the commit's.
+   parent, and there is no conflict. It is saved at the commit's time, and keeps the time when that
+   one was created, unless it brings such a time itself (a copy). Without either, the commit created it.
 6. *Attachments* replace those with the same key; with `keep_attachments`, existing ones stay.
 7. *Messages* with a known id replace that message in its place; others are appended. In a commit with
    a checkpoint, a message that is known from other branches only moves to the end of this one.

@@ -45,6 +45,7 @@ def checkpoint(
     metadata: bytes = b"metadata",
     body: bytes | None = None,
     covers: Sequence[Range] = (),
+    created_at: datetime | None = None,
 ) -> NewCheckpoint:
     return NewCheckpoint(
         checkpoint_id=checkpoint_id,
@@ -58,6 +59,7 @@ def checkpoint(
         metadata=metadata,
         body=f"body of {checkpoint_id}".encode() if body is None else body,
         covers=tuple(covers),
+        created_at=created_at,
     )
 
 

@@ -78,6 +78,7 @@ def new_checkpoints(draw: st.DrawFn, covers: st.SearchStrategy[list[Range]]) -> 
         metadata=draw(st.sampled_from([b"", b"metadata"])),
         body=draw(st.sampled_from([b"", b"body", b"\0\xff"])),
         covers=draw(covers),
+        created_at=draw(some([None], seconds.map(later))),
     )
 
 

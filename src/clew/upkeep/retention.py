@@ -25,7 +25,7 @@ class Dated(Protocol):
     @property
     def sequence(self) -> int: ...
     @property
-    def created_at(self) -> datetime: ...
+    def saved_at(self) -> datetime: ...
 
 
 D = TypeVar("D", bound=Dated)
@@ -37,7 +37,7 @@ class Held(Struct, frozen=True, kw_only=True):
     namespace: str
     checkpoint_id: str
     sequence: int
-    created_at: datetime
+    saved_at: datetime
     size: int
     needs: tuple[Range, ...] | None
     damaged: bool = False
@@ -160,4 +160,4 @@ def _is_milestone(checkpoint: Dated, next_older: Dated | None, policy: Retention
 def _is_old(checkpoint: Dated, age: int, policy: RetentionPolicy, now: datetime) -> bool:
     if policy.max_history is not None and age >= policy.max_history:
         return True
-    return policy.max_age is not None and now - checkpoint.created_at > policy.max_age
+    return policy.max_age is not None and now - checkpoint.saved_at > policy.max_age

@@ -53,12 +53,12 @@ def branch_picture(
         before = run
         step = each.step or 0
         line = "●─╮" if step == fork_step else "● │" if step > fork_step else "●"
-        table.add_row(line, *_cells(each, steps, main[0].timestamp))
+        table.add_row(line, *_cells(each, steps, main[0].updated_at))
     # The branch begins with its copy of the checkpoint that it was forked
     # from, which is not shown twice.
     steps |= {each.checkpoint_id: f"{each.step}" for each in branch}
     for each in branch[1:]:
-        table.add_row("  ●", *_cells(each, steps, main[0].timestamp))
+        table.add_row("  ●", *_cells(each, steps, main[0].updated_at))
     return table
 
 
@@ -70,7 +70,7 @@ def _cells(checkpoint: clew.CheckpointInfo, steps: Mapping[str, str], start: dat
         checkpoint.run_id or "",
         steps.get(checkpoint.parent_id or "", "–"),
         size(checkpoint.size).replace("bytes", "B"),
-        f"+{(checkpoint.timestamp - start).total_seconds():.3f} s",
+        f"+{(checkpoint.updated_at - start).total_seconds():.3f} s",
     )
 
 

@@ -25,7 +25,7 @@ export function State({ thread, at, here, compared, me, onCompare, onHead }) {
   const ready = loaded?.wanted === wanted ? loaded : null;
   const where = here ? `${here.node_name ?? `#${here.sequence}`}${here.step == null ? "" : `, step ${here.step}`}` : "";
   const own = !compared && !editing && ready;
-  const bar = html`<div class="bar"><h2 id="state">${compared ? "Differences" : editing ? "Edit the state" : "State"}</h2><span class="soft" title=${moment(here?.timestamp)}>${where}</span>
+  const bar = html`<div class="bar"><h2 id="state">${compared ? "Differences" : editing ? "Edit the state" : "State"}</h2><span class="soft" title=${moment(here?.updated_at)}>${where}</span>
     ${own && html`<button class="quiet" onClick=${() => copy(JSON.stringify(ready.state, null, 2), "the state")}>Copy</button>`}
     ${own && me?.scope === "write" && html`<button class="quiet" data-key="e" onClick=${() => setEditing(true)}>Edit…</button>`}</div>`;
   if (problem) return html`${bar}<p class="problem" role="alert"><b>${problem.name}</b> ${problem.message}</p>${compared && html`<p class="tools"><button onClick=${() => onCompare(null)}>Show the state</button></p>`}`;

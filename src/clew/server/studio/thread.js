@@ -71,7 +71,7 @@ export function Thread({ id, query, me, onError, onStatus }) {
       <${Actions} thread=${thread} at=${at} me=${me} />
     </header>
     <div class="tabs" role="group" aria-label="What to show">${PANES.map((each) => html`<button aria-pressed=${pane === each} onClick=${() => setPane(each)}>${each}</button>`)}</div>
-    <section class="pane" data-current=${pane === PANES[0]} aria-labelledby="said"><div class="bar"><h2 id="said">Conversation</h2>${chosen && chosen !== head && html`<span class="soft">as of ${moment(here?.timestamp) || "a checkpoint"}</span><button class="quiet" onClick=${() => go(null)}>Back to the head</button>`}</div>
+    <section class="pane" data-current=${pane === PANES[0]} aria-labelledby="said"><div class="bar"><h2 id="said">Conversation</h2>${chosen && chosen !== head && html`<span class="soft">as of ${moment(here?.updated_at) || "a checkpoint"}</span><button class="quiet" onClick=${() => go(null)}>Back to the head</button>`}</div>
       <div class="scroll" tabindex="0" role="group" aria-labelledby="said">${said.messages ? html`<${Conversation} messages=${said.messages} view=${`${id} ${chosen ?? ""}`} onEarlier=${said.earlier} wanted=${wanted} />` : html`<p class="empty" role="status">Loading…</p>`}</div>
     </section>
     <section class="pane" data-current=${pane === PANES[1]} aria-labelledby="history"><div class="bar"><h2 id="history">History</h2></div>

@@ -43,7 +43,7 @@ export function Timeline({ checkpoints, total, head, chosen, compared, onChoose,
       </svg>
       <button class="checkpoint" aria-pressed=${id === chosen} onClick=${(event) => (event.shiftKey ? onCompare : onChoose)(id)}>
         <span class="what"><b>${each.node_name ?? `#${each.sequence}`}</b>${each.step != null && html`<span class="soft">step ${each.step}</span>`}${id === head && html`<span class="badge head">head</span>`}${id === compared && html`<span class="badge">compared</span>`}</span>
-        <span class="when soft"><time datetime=${each.timestamp} title=${moment(each.timestamp)}>${ago(each.timestamp)}</time><span>${size(each.size ?? 0)}</span>${each.run_id && html`<span class="by" title=${`Written by the run ${each.run_id}`}>${each.run_id}</span>`}</span>
+        <span class="when soft"><time datetime=${each.updated_at} title=${moment(each.updated_at)}>${ago(each.updated_at)}</time>${each.created_at !== each.updated_at && html`<span title=${`First saved ${moment(each.created_at)}`}>replaced</span>`}<span>${size(each.size ?? 0)}</span>${each.run_id && html`<span class="by" title=${`Written by the run ${each.run_id}`}>${each.run_id}</span>`}</span>
       </button>
     </li>`;
   };

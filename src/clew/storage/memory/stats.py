@@ -22,7 +22,8 @@ def stats_of(threads: Iterable[Thread], stored_bytes: int) -> StorageStats:
         ones = [_one(record) for record in records]
         by_thread[thread.thread_id] = dataclasses.replace(_sum(ones), bytes=thread.size)
         for record, one in zip(records, ones, strict=True):
-            day = record.created_at.astimezone(UTC).date().isoformat()
+            at = record.saved_at if isinstance(record, CheckpointRecord) else record.created_at
+            day = at.astimezone(UTC).date().isoformat()
             by_day[day] = _sum([by_day[day], one])
     return StorageStats(by_thread=by_thread, by_day=dict(by_day), stored_bytes=stored_bytes)
 

@@ -137,6 +137,7 @@ class Thread:
             parent_id=made.parent_id if made else None,
             sequence=made.sequence if made else 0,
             created_at=made.created_at if made else None,
+            saved_at=made.saved_at if made else None,
             removed=removed,
             repeated=repeated,
         )
@@ -211,7 +212,7 @@ class Thread:
             self.points = with_point(self.points, number, self.sequence)
 
     def add(self, commit: Commit, parent_id: str | None, undo: Undo) -> None:
-        """Add the parts of `commit` except values. A replaced checkpoint keeps its parent."""
+        """Add the parts of `commit` except values. A replaced checkpoint keeps its parent and its first time."""
         if new := commit.checkpoint:
             if new.namespace not in self.namespaces:
                 undo.put(self.namespaces, new.namespace, {})
@@ -222,7 +223,8 @@ class Thread:
                 namespace=new.namespace,
                 sequence=old.sequence if old else self.sequence,
                 parent_id=old.parent_id if old else parent_id,
-                created_at=commit.at,
+                created_at=new.created_at or (old.created_at if old else commit.at),
+                saved_at=commit.at,
                 node_name=new.node_name,
                 step=new.step,
                 run_id=new.run_id,

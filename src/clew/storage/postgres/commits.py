@@ -25,7 +25,7 @@ from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
-FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 46, 69
+FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 46, 70
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
@@ -37,6 +37,8 @@ def is_append(commit: Commit) -> bool:
     new = commit.checkpoint
     if new is None:
         return bool((commit.values or commit.messages or commit.attachments) and not _repeats_attachments(commit))
+    if new.created_at is not None:
+        return False
     # The fast paths know the head in the thread's row only, which is the main namespace's.
     return (new.namespace == "" or _allows_any_parent(commit, new)) and not _repeats_attachments(commit)
 
@@ -109,6 +111,7 @@ def fast_save_outcome(commit: Commit, answer: Row) -> Applied | None:
         parent_id=unescaped_or_none(parent),
         sequence=sequence,
         created_at=commit.at,
+        saved_at=commit.at,
     )
 
 
@@ -290,9 +293,10 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
             [number for each in new.covers for number in each],
             new.metadata,
             new.body,
+            None if new.created_at is None else micros(new.created_at),
         ]
     else:
-        parameters += [None] * 12
+        parameters += [None] * 13
     parameters.append(commit.keep_attachments)
     # If a key repeats, the last attachment wins; with `keep_attachments`, the first.
     ordered = reversed(commit.attachments) if commit.keep_attachments else commit.attachments
@@ -340,7 +344,9 @@ def fast_append_outcomes(commits: Sequence[Commit], arrivals: Sequence[int], ans
                 outcomes[arrival] = Applied(basis=basis)
             else:
                 parent = unescaped_or_none(parent)
-                outcomes[arrival] = Applied(basis=basis, parent_id=parent, sequence=sequence, created_at=commit.at)
+                outcomes[arrival] = Applied(
+                    basis=basis, parent_id=parent, sequence=sequence, created_at=commit.at, saved_at=commit.at
+                )
     return outcomes
 
 
@@ -354,12 +360,13 @@ def outcome(commit: Commit, answer: Mapping[str, Any]) -> Applied | ClewError:
     basis = None
     if answer["incarnation"] is not None:
         basis = Basis(incarnation=answer["incarnation"], epoch=answer["epoch"], next_value=answer["next_value"])
-    created_at = answer["created_at"]
+    saved_at, created_at = answer["saved_at"], answer["created_at"]
     return Applied(
         basis=basis,
         parent_id=unescaped_or_none(answer["parent"]),
         sequence=answer["sequence"] or 0,
         created_at=None if created_at is None else moment_or_none(created_at),
+        saved_at=None if saved_at is None else moment_or_none(saved_at),
         removed=answer["removed"],
         repeated=code == "repeated",
     )

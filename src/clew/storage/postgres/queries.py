@@ -189,7 +189,7 @@ def checkpoint_pages(rows: list[Row], count: int) -> list[CheckpointPage]:
     bases: list[Basis | None] = [None] * count
     found: list[list[CheckpointRecord]] = [[] for _ in bases]
     values: list[list[ValueRow]] = [[] for _ in bases]
-    for kind, place, n1, n2, n3, n4, t1, t2, t3, t4, t5, b1, b2, covers in rows:
+    for kind, place, n1, n2, n3, n4, n5, t1, t2, t3, t4, t5, b1, b2, covers in rows:
         if kind == 2:
             row = value_row(n1, n2, b1, b2)
             if row is not None:
@@ -198,11 +198,12 @@ def checkpoint_pages(rows: list[Row], count: int) -> list[CheckpointPage]:
             columns = (
                 n1,
                 *_unescaped(t1, t2, t3),
+                n3,
                 n2,
                 *_unescaped(t4),
-                n3,
-                *_unescaped(t5),
                 n4,
+                *_unescaped(t5),
+                n5,
                 b1,
                 b2,
                 _ranges(covers),
@@ -274,6 +275,7 @@ def _thread(row: Mapping[str, Any], user_id: str | None) -> ThreadRecord:
             row["sequence"],
             *_unescaped(row["checkpoint_id"], row["namespace"], row["parent_id"]),
             row["made_at"],
+            row["saved_at"],
             *_unescaped(row["node_name"]),
             row["step"],
             *_unescaped(row["made_in"]),

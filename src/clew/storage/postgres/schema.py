@@ -16,6 +16,7 @@ import asyncpg
 from clew.errors import ConfigError, SchemaVersionError, StorageError, TransientStorageError, shown
 from clew.storage.branches import MOST_POINTS
 from clew.storage.columns import LARGEST
+from clew.storage.conversions import FIRST_TIME, LAST_TIME
 from clew.storage.execution import is_blocked
 from clew.storage.postgres.connections import MAINTENANCE_TIMEOUT
 from clew.storage.postgres.users import UserColumn
@@ -55,7 +56,7 @@ _setups: list[tuple[asyncio.AbstractEventLoop, str]] = []
 """The setups under way in this process: event loops, and names of schemas."""
 _MARKS = re.compile(
     r"@(schema|text_schema|text_name|user_type|user|code|receipts_kept|receipts_pruned|most_points|indexed_from"
-    r"|newest_threads|largest|ends_kept)\b"
+    r"|newest_threads|largest|ends_kept|first_time|last_time)\b"
 )
 _RULE = re.compile(r"@rule_(\w+)")
 _FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION @schema\.(\w+_@code)\((.*?)\$clew\$(.*?)\$clew\$;", re.DOTALL)
@@ -127,6 +128,8 @@ class Schema:
             "@indexed_from": str(INDEXED_FROM),
             "@newest_threads": str(NEWEST_THREADS),
             "@largest": str(LARGEST),
+            "@first_time": str(FIRST_TIME),
+            "@last_time": str(LAST_TIME),
             "@ends_kept": f"interval '{ENDS_KEPT} seconds'",
         }
         made_of = "\n".join((self._functions, *self._values.values()))

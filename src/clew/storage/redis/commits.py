@@ -69,7 +69,7 @@ def read_source(answer: list[Any], commit: Commit, fork: ForkSource) -> Source:
     _, fields, labels, record, rows, attached, messages = answer
     copy = copied_checkpoint(record, fork.as_checkpoint_id, own=commit.commit_id == fork.as_checkpoint_id)
     arguments: list[Argument] = [header.owner, header.next_value, fields or b"D\0\0\0\0\0\0\0"]
-    arguments += [pack_origin(fork.thread_id, copy.checkpoint_id), copy.created, labels]
+    arguments += [pack_origin(fork.thread_id, copy.checkpoint_id), copy.times, labels]
     arguments += [len(rows), *rows, len(messages)]
     for stored in messages:
         message_id, tool_calls, size, tail = repacked_message(stored)
@@ -208,14 +208,21 @@ def outcome(answer: list[Any], commit: Commit) -> tuple[Applied | ClewError, Sta
     """Return the outcome, and the thread's standing (None if refused, or no thread is left)."""
     if not answer[0]:
         return _refusal(answer, commit), None
-    code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, created, *_ = answer
+    code, incarnation, epoch, next_value, owner, moves, updated, removed, sequence, parent, times, *_ = answer
     if not incarnation:
         return Applied(basis=None, removed=removed, repeated=code == 2), None
+    created_at = saved_at = None
+    if times:
+        saved_at, created_at = moment_or_none(bytes_micros(times[:8])), moment_or_none(bytes_micros(times[8:]))
+    elif sequence:
+        new, saved_at = commit.checkpoint, commit.at
+        created_at = saved_at if new is None or new.created_at is None else new.created_at
     applied = Applied(
         basis=Basis(incarnation=incarnation_name(incarnation), epoch=epoch, next_value=next_value),
         parent_id=bytes_text(parent[1:]) if parent else None,
         sequence=sequence,
-        created_at=(moment_or_none(bytes_micros(created)) if created else commit.at) if sequence else None,
+        created_at=created_at,
+        saved_at=saved_at,
         removed=removed,
         repeated=code == 2,
     )

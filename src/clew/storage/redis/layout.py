@@ -164,18 +164,28 @@ def read_points(stored: bytes, thread_id: str) -> tuple[Range, ...]:
 
 # Checkpoints
 
+_REPLACED = 2
+"""The flag of a checkpoint whose record has the time when it was created. 1 is `own`."""
+_WITH_CREATED = (_REPLACED, _REPLACED | 1)
+
 
 def checkpoint_tail(new: NewCheckpoint, at: datetime, *, own: bool) -> bytes:
-    """Return a checkpoint's record after the parent. `own`: the commit has the checkpoint's id."""
+    """Return a checkpoint's record after the parent. `own`: the commit has the checkpoint's id.
+
+    The server adds the time when it was created if it replaces another one.
+    """
     checkpoint_id, run_id, metadata, body = text_bytes(new.checkpoint_id), new.run_id, new.metadata, new.body
     info = _encode((new.namespace, new.node_name, new.step, new.size, metadata))
     covers = pack_ranges(new.covers)
-    # `own`, the counted bytes and the time are packed as one number, which is faster.
-    fixed = (own << 40 | len(metadata) + len(body)) << 64 | _time_number(at)
-    return b"%b%b%b%b%b%b%b%b%b" % (
+    created = b"" if new.created_at is None else _time_number(new.created_at).to_bytes(8, "big")
+    flags = own | _REPLACED if created else own
+    # The flags, the counted bytes and the time are packed as one number, which is faster.
+    fixed = (flags << 40 | len(metadata) + len(body)) << 64 | _time_number(at)
+    return b"%b%b%b%b%b%b%b%b%b%b" % (
         len(checkpoint_id).to_bytes(3, "big"),
         checkpoint_id,
         fixed.to_bytes(14, "big"),
+        created,
         b"\0\0\0" if run_id is None else _optional(run_id),
         len(info).to_bytes(4, "big"),
         info,
@@ -189,9 +199,10 @@ def read_checkpoint(stored: bytes) -> CheckpointRecord:
     reader = MemberReader(stored, 1)
     try:
         sequence, parent, checkpoint_id = reader.number(4), reader.optional(), reader.text()
-        reader.take(6)
-        created_at, run_id = bytes_micros(reader.take(8)), reader.optional()
-        info = reader.sized(4)
+        flags = reader.take(6)[0]
+        saved_at = bytes_micros(reader.take(8))
+        created_at = bytes_micros(reader.take(8)) if flags in _WITH_CREATED else None
+        run_id, info = reader.optional(), reader.sized(4)
         # A record that was read without its body ends here.
         covers = reader.sized(4) if reader.has_more else b""
     except ValueError:
@@ -201,7 +212,19 @@ def read_checkpoint(stored: bytes) -> CheckpointRecord:
     except UNDECODABLE:
         return CHECKPOINT.unreadable(sequence=sequence, checkpoint_id=_shown(checkpoint_id))
     ranges = unpack_ranges(covers)
-    columns = (sequence, checkpoint_id, namespace, parent, created_at, node_name, step, run_id, size, metadata)
+    columns = (
+        sequence,
+        checkpoint_id,
+        namespace,
+        parent,
+        created_at,
+        saved_at,
+        node_name,
+        step,
+        run_id,
+        size,
+        metadata,
+    )
     return CHECKPOINT.record((*columns, reader.rest(), ranges))
 
 
@@ -215,7 +238,8 @@ class Copied(NamedTuple):
     checkpoint_id: str
     tail: bytes
     size: int
-    created: bytes
+    times: bytes
+    """When it was saved and when it was created, 8 bytes each."""
 
 
 def copied_checkpoint(stored: bytes, as_id: str, *, own: bool) -> Copied:
@@ -224,11 +248,11 @@ def copied_checkpoint(stored: bytes, as_id: str, *, own: bool) -> Copied:
     reader.number(4)
     reader.optional()
     checkpoint_id = _shown(reader.text())
-    reader.take(1)
+    flags = _REPLACED if reader.number(1) in _WITH_CREATED else 0
     size = reader.take(5)
     rest = reader.rest()
-    tail = _sized(text_bytes(as_id)) + (b"\1" if own else b"\0") + size + rest
-    return Copied(checkpoint_id, tail, _int(size, "big"), rest[:8])
+    tail = _sized(text_bytes(as_id)) + bytes([flags | own]) + size + rest
+    return Copied(checkpoint_id, tail, _int(size, "big"), rest[:16] if flags else rest[:8] * 2)
 
 
 # Values

@@ -315,7 +315,7 @@ class Merger:
                 commit_id=new_id(),
                 thread_id=thread_id,
                 user=ANY_USER,
-                at=record.created_at,
+                at=record.saved_at,
                 basis=page.basis,
                 remove=Removal(checkpoints=(name,)),
                 checkpoint=again(record),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from clew.model.commit import Commit, ForkSource, ThreadFields
 from clew.model.records import Range
 from clew.storage.branches import is_within, said_here, visible
-from clew.storage.conversions import micros, pack_ranges, text_bytes
+from clew.storage.conversions import micros, moment_or_none, pack_ranges, text_bytes
 from clew.storage.facts import StoredRow
 from clew.storage.protocol import ENDS_KEPT
 from clew.storage.rules import next_in_chain
@@ -35,7 +35,7 @@ def add_values(connection: sqlite3.Connection, thread: Thread, commit: Commit, r
 
 
 def add_checkpoint(connection: sqlite3.Connection, thread: Thread, commit: Commit, parent: str | None) -> None:
-    """Add the checkpoint, or replace the one with its id, which keeps its sequence number."""
+    """Add the checkpoint, or replace the one with its id, which keeps its sequence number and first time."""
     new = commit.checkpoint
     if new is None:
         return
@@ -44,9 +44,15 @@ def add_checkpoint(connection: sqlite3.Connection, thread: Thread, commit: Commi
     thread.size += len(new.metadata) + len(new.body)
     found = connection.execute(_SQL["checkpoint"], (new.checkpoint_id, thread.thread_no, new.namespace)).fetchone()
     if found:
-        number, sequence, _, _, commit_id, size = found
+        number, sequence, _, saved_at, created_at, commit_id, size = found
         keep_receipt(connection, thread, commit_id, sequence)
-        connection.execute(_SQL["replace_checkpoint"], (other_id(commit.commit_id, new.checkpoint_id), *fields, number))
+        first = saved_at if created_at is None else created_at
+        if new.created_at is not None:
+            first = micros(new.created_at)
+        # A damaged time is not kept.
+        created = None if moment_or_none(first) is None else first
+        replaced = (created, other_id(commit.commit_id, new.checkpoint_id), *fields, number)
+        connection.execute(_SQL["replace_checkpoint"], replaced)
         thread.size -= size
         return
     key = (
@@ -57,7 +63,9 @@ def add_checkpoint(connection: sqlite3.Connection, thread: Thread, commit: Commi
         other_id(commit.commit_id, new.checkpoint_id),
         parent,
     )
-    connection.execute(_SQL["add_checkpoint"], key + fields)
+    number = connection.execute(_SQL["add_checkpoint"], key + fields).lastrowid
+    if new.created_at is not None:
+        connection.execute(_SQL["set_created"], (micros(new.created_at), number))
     thread.checkpoint_count += 1
     thread.heads[new.namespace] = new.checkpoint_id
 
@@ -191,4 +199,4 @@ def copy_origin(
     thread.checkpoint_count = 1
     thread.heads[namespace] = copy_id
     thread.size = size + connection.execute(_SQL["attachments_size"], attached).fetchone()[0]
-    thread.size += connection.execute(_SQL["checkpoint"], (copy_id, number, namespace)).fetchone()[5]
+    thread.size += connection.execute(_SQL["checkpoint"], (copy_id, number, namespace)).fetchone()[6]

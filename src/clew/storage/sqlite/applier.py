@@ -154,6 +154,7 @@ class Applier:
         new = commit.checkpoint
         if (
             new is None
+            or new.created_at is not None
             or commit.remove
             or commit.attachments
             or commit.messages
@@ -209,6 +210,7 @@ class Applier:
             parent_id=parent,
             sequence=sequence,
             created_at=commit.at,
+            saved_at=commit.at,
         )
 
     def thread(self, thread_id: str, user: User) -> Thread | None:
@@ -260,18 +262,20 @@ class Applier:
         return self._applied(thread, commit, removed=removed)
 
     def _applied(self, thread: Thread, commit: Commit, *, removed: int = 0, repeated: bool = False) -> Applied:
-        parent, sequence, created_at = None, 0, None
+        parent, sequence, created_at, saved_at = None, 0, None, None
         if key := made_checkpoint(commit):
             namespace, checkpoint_id = key
             found = self._execute(_SQL["checkpoint"], (checkpoint_id, thread.thread_no, namespace)).fetchone()
             if found:
-                _, sequence, parent, created, _, _ = found
-                created_at = moment_or_none(created)
+                _, sequence, parent, saved, created, _, _ = found
+                saved_at = moment_or_none(saved)
+                created_at = saved_at if created is None else moment_or_none(created)
         return Applied(
             basis=thread.basis,
             parent_id=parent,
             sequence=sequence,
             created_at=created_at,
+            saved_at=saved_at,
             removed=removed,
             repeated=repeated,
         )

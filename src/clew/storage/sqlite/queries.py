@@ -62,7 +62,9 @@ from clew.storage.sqlite.thread_index import found_threads
 SQL = named("reads.sql")
 _FAR = (1 << 63) - 1
 
-_FIELDS = "place.sequence, checkpoint_id, namespace, parent_id, created_at, node_name, step, run_id, size, metadata"
+_FIELDS = (
+    "place.sequence, checkpoint_id, namespace, parent_id, created_at, saved_at, node_name, step, run_id, size, metadata"
+)
 _INFO = f"{_FIELDS}, x'' AS body, x'' AS covers"
 _WHOLE = f"{_FIELDS}, body, covers"
 _HEAD = (
@@ -80,8 +82,8 @@ _THREAD = (
     f" WHEN next_message NOT BETWEEN message_count AND {LARGEST} THEN 'next_message'"
     " WHEN indexed_messages NOT BETWEEN 0 AND next_message THEN 'indexed_messages' END,"
     f" {_LABELS},"
-    " head.sequence, head.checkpoint_id, head.namespace, head.parent_id, head.created_at, head.node_name, head.step,"
-    " head.run_id, head.size, head.metadata, x'', x''"
+    " head.sequence, head.checkpoint_id, head.namespace, head.parent_id, head.created_at, head.saved_at, head.node_name,"
+    " head.step, head.run_id, head.size, head.metadata, x'', x''"
 )
 _EARLIER = "updated_at <= :before_at AND (updated_at < :before_at OR threads.thread_no < :before_no)"
 _LABELLED = (

@@ -160,7 +160,7 @@ SELECT (created_at - (created_at % 86400000000 + 86400000000) % 86400000000) / 8
 FROM messages WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE user_id IS :user) GROUP BY day
 
 -- name: checkpoints_by_day
-SELECT (created_at - (created_at % 86400000000 + 86400000000) % 86400000000) / 86400000000 AS day,
+SELECT (saved_at - (saved_at % 86400000000 + 86400000000) % 86400000000) / 86400000000 AS day,
        count(*), sum(length(metadata) + length(body))
 FROM checkpoints WHERE :any OR thread_no IN (SELECT thread_no FROM threads WHERE user_id IS :user) GROUP BY day
 

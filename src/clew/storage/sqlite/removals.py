@@ -76,7 +76,7 @@ def _remove_checkpoint(connection: sqlite3.Connection, thread: Thread, namespace
     found = connection.execute(_SQL["checkpoint"], (checkpoint_id, thread.thread_no, namespace)).fetchone()
     if found is None:
         return 0
-    checkpoint_no, sequence, _, _, commit_id, size = found
+    checkpoint_no, sequence, _, _, _, commit_id, size = found
     connection.execute(_SQL["drop_checkpoint"], (checkpoint_no,))
     keep_receipt(connection, thread, commit_id, sequence)
     thread.checkpoint_count -= 1

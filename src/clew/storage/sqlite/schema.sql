@@ -89,7 +89,8 @@ CREATE TABLE checkpoints (
     checkpoint_id TEXT NOT NULL,
     commit_id TEXT, -- NULL if it equals the checkpoint's id
     parent_id TEXT,
-    created_at INTEGER NOT NULL,
+    saved_at INTEGER NOT NULL,
+    created_at INTEGER, -- NULL if it was never replaced: then it is `saved_at`
     node_name TEXT,
     step INTEGER,
     run_id TEXT,

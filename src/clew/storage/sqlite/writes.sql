@@ -90,23 +90,27 @@ SELECT checkpoint_id, sequence FROM checkpoints
 WHERE thread_no = ? AND namespace = ? AND namespace <> '' ORDER BY sequence DESC
 
 -- name: checkpoint
-SELECT checkpoint_no, sequence, parent_id, created_at, coalesce(commit_id, checkpoint_id), length(metadata) + length(body)
+SELECT checkpoint_no, sequence, parent_id, saved_at, created_at, coalesce(commit_id, checkpoint_id),
+       length(metadata) + length(body)
 FROM checkpoints WHERE checkpoint_id = ? AND thread_no = ? AND namespace = ?
 
 -- name: add_checkpoint
-INSERT INTO checkpoints (checkpoint_no, thread_no, sequence, namespace, checkpoint_id, commit_id, parent_id, created_at,
+INSERT INTO checkpoints (checkpoint_no, thread_no, sequence, namespace, checkpoint_id, commit_id, parent_id, saved_at,
                          node_name, step, run_id, size, covers, metadata, body)
 VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: set_created
+UPDATE checkpoints SET created_at = ? WHERE checkpoint_no = ?
+
 -- name: replace_checkpoint
-UPDATE checkpoints SET commit_id = ?, created_at = ?, node_name = ?, step = ?, run_id = ?, size = ?, covers = ?,
-                       metadata = ?, body = ?
+UPDATE checkpoints SET created_at = ?, commit_id = ?, saved_at = ?, node_name = ?, step = ?, run_id = ?, size = ?,
+                       covers = ?, metadata = ?, body = ?
 WHERE checkpoint_no = ?
 
 -- name: fork_checkpoint
-INSERT INTO checkpoints (checkpoint_no, thread_no, sequence, namespace, checkpoint_id, commit_id, parent_id, created_at,
-                         node_name, step, run_id, size, covers, metadata, body)
-SELECT NULL, ?, ?, namespace, ?, ?, NULL, created_at, node_name, step, run_id, size, covers, metadata, body
+INSERT INTO checkpoints (checkpoint_no, thread_no, sequence, namespace, checkpoint_id, commit_id, parent_id, saved_at,
+                         created_at, node_name, step, run_id, size, covers, metadata, body)
+SELECT NULL, ?, ?, namespace, ?, ?, NULL, saved_at, created_at, node_name, step, run_id, size, covers, metadata, body
 FROM checkpoints WHERE checkpoint_no = ?
 
 -- name: drop_checkpoint

@@ -21,6 +21,7 @@ from clew.testing.contract.removal import RemovalContract
 from clew.testing.contract.rules import RuleContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.threads import ThreadContract
+from clew.testing.contract.times import TimesContract
 from clew.testing.contract.values import ValueContract
 
 
@@ -31,6 +32,7 @@ class StorageContract(
     EdgeContract,
     ConcurrencyContract,
     CheckpointContract,
+    TimesContract,
     RemovalContract,
     ValueContract,
     ContentContract,

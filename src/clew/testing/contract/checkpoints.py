@@ -34,6 +34,7 @@ class CheckpointContract(ContractPart):
             sequence=2,
             parent_id=None,
             created_at=later(1.000001),
+            saved_at=later(1.000001),
             node_name="plan",
             step=7,
             run_id="r1",
@@ -102,7 +103,7 @@ class CheckpointContract(ContractPart):
         found = store.checkpoints()
         assert [c.checkpoint_id for c in found] == ["c2", "c1", "c0"]
         assert [c.parent_id for c in found] == ["c1", "c0", None]
-        assert [c.created_at for c in found] == [later(seconds) for seconds in reversed(steps)]
+        assert [c.saved_at for c in found] == [later(seconds) for seconds in reversed(steps)]
 
     def test_the_order_does_not_depend_on_the_ids(self, store: DrivenStorage) -> None:
         names = ["m", "z", "a", "10", "9", "Z"]

@@ -17,6 +17,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_@code(
     merge_firsts bigint[], merge_counts integer[], merge_digests bytea[], merge_datas bytea[],
     in_checkpoint text, in_namespace text, from_head boolean, in_parent text, in_reject boolean, in_node text,
     in_step bigint, in_run text, in_size bigint, in_covers bigint[], in_metadata bytea, in_body bytea,
+    in_created bigint,
     keep_attachments boolean, attachment_namespaces text[], attachment_checkpoints text[], attachment_keys text[],
     attachment_datas bytea[],
     message_ids text[], message_texts text[], message_tools integer[], message_runs text[], message_times bigint[],
@@ -25,7 +26,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_@code(
     begin_incarnation text, begin_epoch bigint, in_chained boolean, in_after text, in_journal bytea, in_receipts text[],
     in_back text,
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
-    OUT sequence bigint, OUT parent text, OUT created_at bigint, OUT removed bigint,
+    OUT sequence bigint, OUT parent text, OUT saved_at bigint, OUT created_at bigint, OUT removed bigint,
     OUT fed boolean
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $clew$
 DECLARE
@@ -90,7 +91,8 @@ BEGIN
         END IF;
         IF FOUND THEN
             outcome := 'repeated';
-            SELECT x.sequence, x.parent_id, x.created_at INTO sequence, parent, created_at FROM @schema.checkpoints AS x
+            SELECT x.sequence, x.parent_id, x.saved_at, coalesce(x.created_at, x.saved_at)
+            INTO sequence, parent, saved_at, created_at FROM @schema.checkpoints AS x
             WHERE x.thread_id = in_thread AND x.checkpoint_id = made_id AND x.namespace = made_namespace;
             incarnation := t.incarnation;
             epoch := t.epoch;
@@ -370,8 +372,9 @@ BEGIN
     IF in_source IS NOT NULL THEN
         -- Everything copied gets sequence 1, so that a fork of this fork includes it.
         INSERT INTO @schema.checkpoints VALUES (
-            in_thread, 1, origin.created_at, origin.step, origin.size, copy_id = in_commit,
-            source_namespace, copy_id, NULL, origin.node_name, origin.run_id, origin.covers, origin.metadata, origin.body);
+            in_thread, 1, origin.saved_at, origin.step, origin.size, copy_id = in_commit,
+            source_namespace, copy_id, NULL, origin.node_name, origin.run_id, origin.covers, origin.metadata, origin.body,
+            origin.created_at);
         bytes := bytes + octet_length(origin.metadata) + octet_length(origin.body);
         t.checkpoint_count := 1;
         IF source_namespace = '' THEN
@@ -425,7 +428,8 @@ BEGIN
 
     IF in_checkpoint IS NOT NULL THEN
         bytes := bytes + octet_length(in_metadata) + octet_length(in_body);
-        SELECT octet_length(x.metadata) + octet_length(x.body) AS size, x.receipt, x.sequence INTO old
+        SELECT octet_length(x.metadata) + octet_length(x.body) AS size, x.receipt, x.sequence,
+            coalesce(in_created, x.created_at, x.saved_at) AS first INTO old
         FROM @schema.checkpoints AS x
         WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace;
         replaced := FOUND;
@@ -434,14 +438,16 @@ BEGIN
             IF old.receipt AND in_commit <> in_checkpoint AND old.sequence > t.sequence - @receipts_kept THEN
                 INSERT INTO @schema.receipts VALUES (in_thread, in_checkpoint, old.sequence) ON CONFLICT DO NOTHING;
             END IF;
-            UPDATE @schema.checkpoints AS x SET created_at = in_at, step = in_step, size = in_size,
+            -- A damaged time, out of the range of dates, is not kept.
+            UPDATE @schema.checkpoints AS x SET saved_at = in_at,
+                created_at = CASE WHEN old.first BETWEEN @first_time AND @last_time THEN old.first END, step = in_step, size = in_size,
                 receipt = (in_commit = in_checkpoint), node_name = in_node, run_id = in_run, covers = in_covers,
                 metadata = in_metadata, body = in_body
             WHERE x.thread_id = in_thread AND x.checkpoint_id = in_checkpoint AND x.namespace = in_namespace;
         ELSE
             INSERT INTO @schema.checkpoints VALUES (
                 in_thread, t.sequence, in_at, in_step, in_size, in_commit = in_checkpoint, in_namespace, in_checkpoint,
-                new_parent, in_node, in_run, in_covers, in_metadata, in_body);
+                new_parent, in_node, in_run, in_covers, in_metadata, in_body, in_created);
             t.checkpoint_count := t.checkpoint_count + 1;
             IF in_namespace = '' THEN
                 t.head := in_checkpoint;
@@ -567,7 +573,8 @@ BEGIN
     epoch := t.epoch;
     next_value := t.next_value;
     IF made_id IS NOT NULL THEN
-        SELECT x.sequence, x.parent_id, x.created_at INTO sequence, parent, created_at FROM @schema.checkpoints AS x
+        SELECT x.sequence, x.parent_id, x.saved_at, coalesce(x.created_at, x.saved_at)
+        INTO sequence, parent, saved_at, created_at FROM @schema.checkpoints AS x
         WHERE x.thread_id = in_thread AND x.checkpoint_id = made_id AND x.namespace = made_namespace;
     END IF;
 END $clew$;

@@ -8,21 +8,22 @@ WITH thread AS MATERIALIZED (
     WHERE thread_id = $1 AND ($2 OR user_id IS NULL OR user_id = $3)
 ), page AS MATERIALIZED (
     SELECT c.* FROM thread CROSS JOIN LATERAL (
-        SELECT sequence, created_at, step, size, namespace, checkpoint_id, parent_id, node_name, run_id, metadata, @body
+        SELECT sequence, saved_at, created_at, step, size, namespace, checkpoint_id, parent_id, node_name, run_id, metadata, @body
         FROM @schema.checkpoints WHERE thread_id = $1 AND @which AND ($4::text IS NULL OR run_id = $4)
         ORDER BY sequence DESC LIMIT $5
     ) AS c
 )
-SELECT 0 AS kind, 1::bigint AS place, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
-    NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
+SELECT 0 AS kind, 1::bigint AS place, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, NULL::bigint AS n5,
+    incarnation AS t1, NULL AS t2, NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
 FROM thread
 UNION ALL
-SELECT 1, 1, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body, covers::text
+SELECT 1, 1, sequence, saved_at, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body,
+    covers::text
 FROM page
 
 -- name: with_values
 UNION ALL
-SELECT 2, 1, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
+SELECT 2, 1, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
 FROM (
     SELECT array_agg(u.number ORDER BY page.sequence, u.n) AS ranges
     FROM page CROSS JOIN unnest(covers) WITH ORDINALITY AS u (number, n)
@@ -41,21 +42,22 @@ WITH thread AS MATERIALIZED (
     JOIN @schema.threads AS t ON t.thread_id = a.thread_id AND (a.of_any OR t.user_id IS NULL OR t.user_id = a.user_id)
 ), page AS MATERIALIZED (
     SELECT thread.place, thread.thread_id, thread.known, c.* FROM thread CROSS JOIN LATERAL (
-        SELECT sequence, created_at, step, size, namespace, checkpoint_id, parent_id, node_name, run_id, metadata, body, covers
+        SELECT sequence, saved_at, created_at, step, size, namespace, checkpoint_id, parent_id, node_name, run_id, metadata, body,
+            covers
         FROM @schema.checkpoints AS of_thread
         WHERE of_thread.thread_id = thread.thread_id AND of_thread.namespace = thread.namespace
         ORDER BY sequence DESC LIMIT 1
     ) AS c
 )
-SELECT 0 AS kind, place, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, incarnation AS t1, NULL AS t2,
-    NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
+SELECT 0 AS kind, place, epoch AS n1, next_value AS n2, NULL::bigint AS n3, NULL::bigint AS n4, NULL::bigint AS n5,
+    incarnation AS t1, NULL AS t2, NULL AS t3, NULL AS t4, NULL AS t5, NULL::bytea AS b1, NULL::bytea AS b2, NULL AS covers
 FROM thread
 UNION ALL
-SELECT 1, place, sequence, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body,
+SELECT 1, place, sequence, saved_at, created_at, step, size, checkpoint_id, namespace, parent_id, node_name, run_id, metadata, body,
     covers::text
 FROM page
 UNION ALL
-SELECT 2, page.place, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
+SELECT 2, page.place, v.first, v.count, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.digests, v.data, NULL
 FROM page CROSS JOIN LATERAL @schema.covered_@code(page.thread_id, page.covers) AS v
 WHERE page.checkpoint_id IS DISTINCT FROM page.known
 
@@ -280,7 +282,7 @@ t.checkpoint_count, t.message_count, t.size, CASE
     WHEN t.sequence NOT BETWEEN coalesce(h.sequence, 0) AND @largest THEN 'sequence'
     WHEN t.next_message NOT BETWEEN t.message_count AND @largest THEN 'next_message' END AS unusable,
 array_to_string(t.labels, '') AS labels, h.sequence, h.checkpoint_id, h.namespace, h.parent_id,
-h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
+h.saved_at, h.created_at AS made_at, h.node_name, h.step, h.run_id AS made_in, h.size AS state_size, h.metadata
 
 -- name: thread_head
 LEFT JOIN LATERAL (
@@ -328,7 +330,7 @@ SELECT 1, NULL, floor(m.created_at / 86400000000.0)::bigint, count(*), sum(m.too
     sum(m.input_tokens)::bigint, sum(m.output_tokens)::bigint
 FROM asked AS t JOIN @schema.messages AS m USING (thread_id) GROUP BY 3
 UNION ALL
-SELECT 1, NULL, floor(c.created_at / 86400000000.0)::bigint, 0, 0, count(*),
+SELECT 1, NULL, floor(c.saved_at / 86400000000.0)::bigint, 0, 0, count(*),
     sum(octet_length(c.metadata) + octet_length(c.body)), 0, 0
 FROM asked AS t JOIN @schema.checkpoints AS c USING (thread_id) GROUP BY 3
 UNION ALL

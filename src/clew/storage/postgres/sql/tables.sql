@@ -62,11 +62,12 @@ CREATE TABLE @schema.value_rows (
 ALTER TABLE @schema.value_rows ALTER digests SET STORAGE EXTERNAL, ALTER data SET STORAGE EXTERNAL;
 
 -- `receipt`: the commit with the checkpoint's own id was applied (`receipts` has those of other
--- commits). `covers` is the first number and the end of each range, flattened.
+-- commits). `covers` is the first number and the end of each range, flattened. `created_at` is NULL if
+-- the checkpoint was never replaced: then it is `saved_at`.
 CREATE TABLE @schema.checkpoints (
     thread_id text COLLATE "C" NOT NULL,
     sequence bigint NOT NULL,
-    created_at bigint NOT NULL,
+    saved_at bigint NOT NULL,
     step bigint,
     size bigint NOT NULL,
     receipt boolean NOT NULL,
@@ -78,6 +79,7 @@ CREATE TABLE @schema.checkpoints (
     covers bigint[] NOT NULL,
     metadata bytea NOT NULL,
     body bytea NOT NULL,
+    created_at bigint,
     PRIMARY KEY (thread_id, namespace, sequence)
 );
 ALTER TABLE @schema.checkpoints ALTER body SET STORAGE EXTERNAL;

@@ -205,7 +205,19 @@ local function add_attachment(name, head, text)
   call('ZADD', key, group, text)
 end
 
-local stamp = ''
+-- Returns the record of a replacing checkpoint after the parent, with the time when the replaced one
+-- was created, and both times. A copy brings that time itself, and a damaged one is not kept.
+local function with_created(tail, created)
+  local at = #made_id + 4 -- of the flags
+  if byte(tail, at) >= 2 or #created < 8 then return tail, '' end
+  local day, micros = unpack_from('>I3I5', created)
+  if day < 1 or day > 3652059 or micros >= 86400000000 then return tail, '' end
+  local saved = sub(tail, at + 6, at + 13)
+  return sub(tail, 1, at - 1) .. string.char(byte(tail, at) + 2) .. sub(tail, at + 1, at + 13) .. created ..
+    sub(tail, at + 14), saved .. created
+end
+
+local times = '' -- when the checkpoint was saved and created, if not by this commit
 thread.sequence = commit_number
 sequence = 0 -- the new checkpoint's
 if row ~= '' then
@@ -219,6 +231,7 @@ if made then
   if existing then
     sequence = existing.sequence
     keep_receipt(existing)
+    made_tail, times = with_created(made_tail, existing.created)
     call('ZREM', key, existing.record)
     thread.state_size = thread.state_size - existing.size
   else
@@ -246,7 +259,7 @@ for number = 1, most do
   add(receipt_at(thread.sequence) - 1 - most + number, 'r' .. brought[#brought - most + number])
 end
 if fork then
-  thread.next_value, stamp = fork.next_value, fork.stamp
+  thread.next_value, times = fork.next_value, fork.times
   for _, each in ipairs(fork.rows) do
     add(VALUES + read_row(each), each)
     thread.state_size = thread.state_size + #each - ROW_HEAD
@@ -341,4 +354,4 @@ if made or #added > 0 or described or deleted or (kept and removed > 0) then
   told = tell(fields)
 end
 return {1, thread.incarnation, thread.epoch, thread.next_value, thread.owner, thread.moves, thread.updated, removed, sequence,
-  parent and '+' .. parent or '', stamp, listing, told}
+  parent and '+' .. parent or '', times, listing, told}

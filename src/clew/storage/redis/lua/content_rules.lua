@@ -22,7 +22,7 @@ if has('F') then
   fork = {found = next_argument(), rows = {}, messages = {}, attached = {}}
   if fork.found == '+' then
     fork.owner, fork.next_value, fork.fields, fork.origin = next_argument(), next_number(), next_argument(), next_argument()
-    fork.stamp, fork.labels = next_argument(), next_argument()
+    fork.times, fork.labels = next_argument(), next_argument()
     for number = 1, next_number() do fork.rows[number] = next_argument() end
     for number = 1, next_number() do fork.messages[number] = {next_argument(), next_argument(), next_number(), next_number()} end
     fork.group = next_argument()

@@ -35,9 +35,10 @@ local function is_unusable(sequence, epoch, next_value, last_message, groups, sp
     or tool_calls > 2 ^ 53 or state_size > 2 ^ 53 or message_size > 2 ^ 53
 end
 
--- Checkpoints: 'C', sequence (4), parent (3 + …, 0 for none), id (3 + …), made by the commit of its
--- id (1), counted bytes (5), day (3), microseconds of the day (5), run (3 + …, 0 for none), info (4
--- + …), covers (4 + …), body.
+-- Checkpoints: 'C', sequence (4), parent (3 + …, 0 for none), id (3 + …), flags (1), counted bytes
+-- (5), when it was saved: day (3) and microseconds of the day (5), when it was created (8, if it was
+-- replaced), run (3 + …, 0 for none), info (4 + …), covers (4 + …), body. Flags: 1 if the commit of
+-- its id made it, 2 if it was replaced.
 local CHECKPOINT_FIXED = 14
 
 local function read_checkpoint(record)
@@ -51,10 +52,15 @@ local function read_checkpoint(record)
   local id_size = unpack_from('>I3', record, at)
   local id = sub(record, at + 3, at + 2 + id_size)
   at = at + 3 + id_size
-  local own = byte(record, at) == 1
+  local flags = byte(record, at)
   local size, day = unpack_from('>I5I3', record, at + 1)
-  return {sequence = sequence, parent = parent, id = id, own = own, size = size, day = day,
-    stamp = sub(record, at + 6, at + 13), run_at = at + CHECKPOINT_FIXED}
+  local saved, run_at = sub(record, at + 6, at + 13), at + CHECKPOINT_FIXED
+  local created = saved
+  if flags == 2 or flags == 3 then
+    created, run_at = sub(record, run_at, run_at + 7), run_at + 8
+  end
+  return {sequence = sequence, parent = parent, id = id, own = flags == 1 or flags == 3, size = size, day = day,
+    saved = saved, created = created, run_at = run_at}
 end
 
 -- Leases: 'L2 token since expires size-of-space space holder'. The space is the owner that the

@@ -71,7 +71,7 @@ if header then
       if existing then told = {'i', incarnation, 's', sequence, 'o', owner, 'n', namespace, 'c', made_id} end
     end
     return {2, incarnation, epoch, next_value, owner, moves, updated, 0, existing and existing.sequence or 0,
-      parent and '+' .. parent or '', existing and existing.stamp or '', listing, told}
+      parent and '+' .. parent or '', existing and existing.saved .. existing.created or '', listing, told}
   end
 elseif after ~= '' or entry ~= '' then
   local ended = call('ZRANGEBYSCORE', key, ENDED, ENDED)[1]
