@@ -47,7 +47,7 @@ def test_the_version_is_written_in_one_place():
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert "version" not in PROJECT["project"]
     source = ROOT / PROJECT["tool"]["hatch"]["version"]["path"]
-    assert re.findall(r'^__version__: Final = "(.+)"$', source.read_text("utf-8"), re.MULTILINE) == [clew.__version__]
+    assert re.findall(r'^__version__ = "(.+)"$', source.read_text("utf-8"), re.MULTILINE) == [clew.__version__]
     assert "version" not in yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
 
 
