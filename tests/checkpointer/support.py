@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache
 from pathlib import Path
@@ -102,6 +103,14 @@ class RedisStore(Store):
     def close(self) -> None:
         super().close()
         remove_keys(shared_redis(), self.prefix)
+
+
+def no_thread_stays(name: str) -> None:
+    """Check that all OS threads of this name end. The last step of one lets its caller go on, so it may still be ending."""
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join(120)
+            assert not thread.is_alive()
 
 
 class SpyStorage(StorageWrapper):

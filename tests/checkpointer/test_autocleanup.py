@@ -17,7 +17,7 @@ from clew.storage.wrapper import StorageWrapper
 from clew.testing import FaultyStorage
 from clew.testing.faults import Fault
 from tests.checkpointer.conftest import SHARED
-from tests.checkpointer.support import python, run
+from tests.checkpointer.support import no_thread_stays, python, run
 
 KEEP_ONE = RetentionPolicy(max_history=1)
 
@@ -74,7 +74,7 @@ def test_it_cleans_up_at_once_and_again_after_the_interval(watched):
         assert auto.status.runs >= 1
     assert watched.status().cleanup.last_error is None
     assert watched.status().cleanup.next_run is None
-    assert [thread.name for thread in threading.enumerate() if thread.name == "clew-cleanup"] == []
+    no_thread_stays("clew-cleanup")
 
 
 def test_it_runs_beside_an_event_loop_and_tells_how_far_it_is(store):

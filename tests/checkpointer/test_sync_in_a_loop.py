@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.storage.postgres.schema import Schema
 from clew.testing.servers import shared_postgres
-from tests.checkpointer.support import run
+from tests.checkpointer.support import no_thread_stays, run
 from tests.storage.postgres_support import own_schema
 
 CALLS = [
@@ -144,7 +144,7 @@ def test_a_checkpointer_may_be_released_in_a_loop_that_has_used_it(store, within
             assert await memory.aget_state("t") == {"n": 2}
 
     within(go())
-    assert not [each.name for each in threading.enumerate() if each.name == "clew-loop"]
+    no_thread_stays("clew-loop")
 
 
 def test_a_sync_call_on_the_checkpointers_own_loop_is_refused_and_does_not_hang(remote, within):
