@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.server.support import running
-from tests.studio.conftest import shown
+from tests.studio.conftest import dialog, shown
 from tests.studio.stores import LISBON
 
 
@@ -52,6 +52,20 @@ def test_a_reader_further_down_is_not_disturbed(studio):
     assert page.locator(".rows li[data-at='20']").inner_text() == name
     page.get_by_role("button", name="1 thread changed. Show").click()
     page.locator(".rows li[data-at='0']", has_text="brand-new").wait_for()
+
+
+def test_what_a_person_types_stays_when_the_thread_changes_meanwhile(studio):
+    page = studio.open("#/thread/trip-lisbon")
+    shown(page, "Live", ".top")
+    page.get_by_role("button", name="Describe…").click()
+    name = dialog(page).get_by_label("Name")
+    name.fill("By plane")
+    studio.memory.put_checkpoint(LISBON, {"n": 1}, node_name="meanwhile")
+    page.locator(".timeline li", has_text="meanwhile").wait_for()
+    page.locator(".facts", has_text="16 checkpoints").wait_for()
+    assert name.input_value() == "By plane"
+    dialog(page).get_by_role("button", name="Save").click()
+    page.get_by_role("heading", name="By plane").wait_for()
 
 
 def test_a_lost_connection_is_resumed_after_the_last_event(browser, template, tmp_path):

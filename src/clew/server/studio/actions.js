@@ -60,8 +60,8 @@ export function Actions({ thread, at, me }) {
     ${open === "rewind" && html`<${Confirm} title="Go back to this checkpoint?" action="Go back" danger=${false} act=${rewind} onClose=${close}>
       <p>This state becomes the head again, and later messages leave the branch. The history stays, so this can be taken back.</p><//>`}
     ${open === "describe" && html`<${Confirm} title="Describe the thread" action="Save" danger=${false} act=${describe} onClose=${close}>
-      <label>Name <input name="name" type="text" value=${thread.thread_name ?? ""} autocomplete="off" /></label>
-      <label>Tags, with commas between them <input name="tags" type="text" value=${thread.tags.join(", ")} autocomplete="off" /></label><//>`}
+      <label>Name <input name="name" type="text" defaultValue=${thread.thread_name ?? ""} autocomplete="off" /></label>
+      <label>Tags, with commas between them <input name="tags" type="text" defaultValue=${thread.tags.join(", ")} autocomplete="off" /></label><//>`}
     ${open === "delete" && html`<${Confirm} title="Delete this thread?" action="Delete it" act=${remove} onClose=${close}>
       <p><b>${thread.thread_name ?? id}</b> goes with its ${count(thread.message_count, "message")} and ${count(thread.checkpoint_count, "checkpoint")}. This can't be taken back.</p><//>`}
     ${open === "retention" && html`<${Retention} thread=${thread} me=${me} onClose=${close} />`}

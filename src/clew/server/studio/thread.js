@@ -26,11 +26,17 @@ export function Thread({ id, query, me, onError, onStatus }) {
   const wanted = query.get("message");
   const said = useMessages(id, chosen, wanted, onError);
 
+  const loads = useRef(0);
   async function load() {
+    // Answers may overtake each other: only that of the last request counts.
+    const turn = ++loads.current;
     try {
-      setThread(await api("GET", threadPath(id)));
+      const found = await api("GET", threadPath(id));
+      if (turn !== loads.current) return;
+      setThread(found);
       setGone(null);
     } catch (error) {
+      if (turn !== loads.current) return;
       if ([404, 410].includes(error.status)) setGone((before) => before ?? "missing");
       else onError(error);
     }
@@ -85,7 +91,7 @@ export function Thread({ id, query, me, onError, onStatus }) {
 // The checkpoints, newest first. Pages come by themselves up to a number, and then on demand.
 function useCheckpoints(id, onError) {
   const [checkpoints, setCheckpoints] = useState([]);
-  const state = useRef({ next: undefined, busy: false, turn: 0 });
+  const state = useRef({ next: undefined, busy: false, turn: 0, added: [] });
   const page = (before) => api("GET", threadPath(id, "/checkpoints"), { query: { limit: PAGE, before } });
 
   async function more() {
@@ -106,12 +112,13 @@ function useCheckpoints(id, onError) {
   }
   async function reload() {
     const turn = ++state.current.turn;
-    state.current = { next: undefined, busy: true, turn };
+    state.current = { next: undefined, busy: true, turn, added: [] };
     try {
       const found = await page();
       if (turn !== state.current.turn) return;
-      state.current = { next: found.next, busy: false, turn };
-      setCheckpoints(found.checkpoints);
+      // The answer may be older than an event that came meanwhile.
+      setCheckpoints(placed(found.checkpoints, state.current.added));
+      state.current = { next: found.next, busy: false, turn, added: [] };
     } catch (error) {
       state.current.busy = false;
       if (error.status !== 404) onError(error);
@@ -123,9 +130,16 @@ function useCheckpoints(id, onError) {
     const soon = setTimeout(more, 30);
     return () => clearTimeout(soon);
   }, [checkpoints]);
-  const add = (checkpoint) => checkpoint.namespace || setCheckpoints((before) => joined(before.filter((each) => each.checkpoint_id !== checkpoint.checkpoint_id), [checkpoint]).sort((one, other) => other.sequence - one.sequence));
+  function add(checkpoint) {
+    if (checkpoint.namespace) return;
+    if (state.current.busy) state.current.added.push(checkpoint);
+    setCheckpoints((before) => placed(before, [checkpoint]));
+  }
   return { checkpoints, more, reload, add };
 }
+
+// The newest first, with `added` instead of earlier records of the same checkpoints.
+const placed = (before, added) => joined([...added].reverse(), before).sort((one, other) => other.sequence - one.sequence);
 
 function joined(before, added) {
   const known = new Set(before.map((each) => each.checkpoint_id));

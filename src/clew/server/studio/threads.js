@@ -28,6 +28,7 @@ export function Threads({ query, onQuery, onError, onStatus }) {
       const page = await ask();
       if (turn !== state.current.turn) return;
       const fresh = page.threads.map(kept);
+      if (state.current.key === key && reading()) return fresh.filter(isNew).forEach((each) => changed(each.thread_id));
       const ids = new Set(fresh.map((each) => each.thread_id));
       // What was loaded behind the first page stays, so that the list does not jump.
       const rest = state.current.key === key && page.next !== null ? (state.current.all ?? []).filter((each) => !ids.has(each.thread_id)) : [];
@@ -39,6 +40,13 @@ export function Threads({ query, onQuery, onError, onStatus }) {
     } finally {
       if (turn === state.current.turn) state.current.busy = false;
     }
+  }
+  // Somebody reads further down: nothing moves under their eyes.
+  const reading = () => state.current.scroll >= 100;
+  const isNew = ({ thread_id, updated_at }) => !state.current.all.some((each) => each.thread_id === thread_id && each.updated_at === updated_at);
+  function changed(id) {
+    state.current.changed.add(id);
+    setWaiting(state.current.changed.size);
   }
   async function more() {
     const now = state.current;
@@ -95,10 +103,8 @@ export function Threads({ query, onQuery, onError, onStatus }) {
     onEvent: (event) => {
       const now = state.current;
       if (event.kind === "deleted") return now.all && show(now.all.filter((each) => each.thread_id !== event.thread_id));
-      if (now.scroll < 100) return refresh();
-      // Somebody reads further down: nothing moves under their eyes.
-      now.changed.add(event.thread_id);
-      setWaiting(now.changed.size);
+      if (reading()) changed(event.thread_id);
+      else refresh();
     },
   });
   const toTop = () => {
