@@ -23,12 +23,14 @@ export function Threads({ query, onQuery, onError, onStatus }) {
   const ask = (before) => api("GET", "threads", { query: { search: filter.q, user_id: filter.user, tag: filter.tag, before, limit: PAGE } });
 
   async function first() {
-    const turn = ++state.current.turn;
+    // For somebody who reads further down, it only counts what changed, and a page that is being loaded stays valid.
+    const looking = state.current.key === key && reading();
+    const turn = looking ? state.current.turn : ++state.current.turn;
     try {
       const page = await ask();
       if (turn !== state.current.turn) return;
       const fresh = page.threads.map(kept);
-      if (state.current.key === key && reading()) return fresh.filter(isNew).forEach((each) => changed(each.thread_id));
+      if (looking) return fresh.filter(isNew).forEach((each) => changed(each.thread_id));
       const ids = new Set(fresh.map((each) => each.thread_id));
       // What was loaded behind the first page stays, so that the list does not jump.
       const rest = state.current.key === key && page.next !== null ? (state.current.all ?? []).filter((each) => !ids.has(each.thread_id)) : [];
@@ -38,7 +40,7 @@ export function Threads({ query, onQuery, onError, onStatus }) {
     } catch (error) {
       onError(error);
     } finally {
-      if (turn === state.current.turn) state.current.busy = false;
+      if (!looking && turn === state.current.turn) state.current.busy = false;
     }
   }
   // Somebody reads further down: nothing moves under their eyes.
