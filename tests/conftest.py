@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from hypothesis import settings
 
-from tests import rings
+from tests import crashes, rings
 
 # An OpenAI key in the environment must not make the tests send traces.
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
@@ -37,6 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(crashes)
     ring = os.environ[rings.RING] = config.getoption("--ring")
     settings.load_profile("all" if ring == "all" else "test")
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,19 @@ def test_a_paused_postgresql_server_does_not_answer_on_open_connections_either()
 
     with PostgresServer() as server:
         asyncio.run(ask(server))
+
+
+@pytest.mark.parametrize("end", [RedisServer.kill, RedisServer.stop])
+def test_the_guard_kills_nobody_who_got_the_id_of_a_server_that_ended(end: Callable[[RedisServer], None]) -> None:
+    with RedisServer() as server:
+        noted = server.directory / "pid"
+        assert noted.read_text() == str(server.pid)
+        server.pause()
+        server.resume()
+        end(server)
+        assert noted.read_text() == ""
+        server.start()
+        assert noted.read_text() == str(server.pid)
 
 
 def test_a_cluster_shares_the_slots_and_promotes_a_follower() -> None:

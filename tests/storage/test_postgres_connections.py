@@ -1,64 +1,37 @@
-"""Who gets a connection of the pool, and when."""
+"""The order in which callers get the connections of a pool."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from clew.errors import TransientStorageError
 from clew.storage.postgres.connections import Connections
+from clew.testing.servers import shared_postgres
 
 PATIENCE = 60.0
-
-
-class Connection:
-    """A connection whose statements take one turn of the loop."""
-
-    def is_closed(self) -> bool:
-        return False
-
-    async def fetch(self, caller: str) -> list[str]:
-        await asyncio.sleep(0)
-        return [caller]
-
-
-class Pool:
-    """A pool that hands out connections as asyncpg's does: to whoever runs first."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
-        for _ in range(size):
-            self._free.put_nowait(Connection())
-
-    def get_max_size(self) -> int:
-        return self._size
-
-    async def acquire(self) -> Connection:
-        return await self._free.get()
-
-    async def release(self, connection: Connection, *, timeout: float) -> None:
-        await asyncio.sleep(0)
-        self._free.put_nowait(connection)
-
-    async def close(self) -> None:
-        assert self._free.qsize() == self._size, "a connection was not released"
 
 
 class Watched(Connections):
     """Connections that note who gets one, in order."""
 
-    def __init__(self, *, own: bool, acquire_timeout: float = PATIENCE) -> None:
-        pool: Any = Pool(2)
+    def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float) -> None:
         super().__init__(pool, own=own, acquire_timeout=acquire_timeout, where="here")
         self.asked: list[str] = []
         self.served: list[str] = []
 
+    @classmethod
+    async def of_two(cls, *, own: bool = True, acquire_timeout: float = PATIENCE) -> Watched:
+        """Return those of a pool of two. Closing it waits for ever if one of them is lost."""
+        pool = await asyncpg.create_pool(shared_postgres(), min_size=2, max_size=2)
+        return cls(pool, own=own, acquire_timeout=acquire_timeout)
+
     async def call(self, caller: str) -> None:
         self.asked.append(caller)
-        await self.fetch(caller, ())
+        assert await self.fetch("SELECT $1::text", (caller,)) == [(caller,)]
 
     async def keep_as(self, caller: str) -> Any:
         self.asked.append(caller)
@@ -74,7 +47,7 @@ class Watched(Connections):
 @pytest.mark.parametrize("own", [True, False])
 def test_callers_get_connections_in_the_order_in_which_they_asked(own):
     async def test():
-        connections = Watched(own=own)
+        connections = await Watched.of_two(own=own)
 
         async def caller(number: int) -> None:
             for turn in range(20):
@@ -92,7 +65,7 @@ def test_callers_get_connections_in_the_order_in_which_they_asked(own):
 
 def test_callers_that_give_up_leave_their_place_to_the_next():
     async def test():
-        connections = Watched(own=True)
+        connections = await Watched.of_two()
         kept = [await connections.keep_as(str(number)) for number in range(2)]
         waiting = [asyncio.create_task(connections.call(name)) for name in "abc"]
         await asyncio.sleep(0)
@@ -108,12 +81,13 @@ def test_callers_that_give_up_leave_their_place_to_the_next():
 
 def test_a_caller_that_waited_too_long_is_told_and_the_connection_is_not_lost():
     async def test():
-        connections = Watched(own=True, acquire_timeout=0.01)
+        connections = await Watched.of_two(acquire_timeout=1.0)
         kept = [await connections.keep_as(str(number)) for number in range(2)]
         with pytest.raises(TransientStorageError, match="all 2 of the pool are in use"):
             await connections.call("late")
         for connection in kept:
             connections.give_back(connection)
+        await connections._all_released()
         await connections.call("again")
         await connections.close(pool_too=True)
 

@@ -30,7 +30,7 @@ class DictRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists."""
-        names, values, converted = _plan(type(self))  # type: ignore[arg-type]  # mypy takes the class for a record
+        names, values, converted = _plan(type(self))  # type: ignore[arg-type]  # mypy asks if records are hashable, not their class
         shown = dict(zip(names, values(self), strict=True))
         for name, convert in converted:
             if shown[name] is not None:

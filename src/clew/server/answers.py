@@ -83,7 +83,7 @@ class RenderedMessages(TypedDict):
 
 
 class Appended(TypedDict):
-    """How many messages were appended."""
+    """The number of appended messages."""
 
     appended: int
 
@@ -148,13 +148,13 @@ class BegunTurn(TypedDict):
 
 
 class Erased(TypedDict):
-    """How many threads were deleted."""
+    """The number of deleted threads."""
 
     threads: int
 
 
 class Me(TypedDict):
-    """What the caller's token may do. `user` is `null` for a token that may act for all users."""
+    """The rights of the caller's token. `user` is `null` for a token that may act for all users."""
 
     name: str
     user: str | None
@@ -228,7 +228,7 @@ class Overview(Counts):
 
 
 class Health(TypedDict):
-    """Whether requests can be answered."""
+    """The state of the server: `unavailable` if its store does not answer."""
 
     status: Literal["ok", "unavailable"]
 

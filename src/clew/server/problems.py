@@ -45,7 +45,7 @@ def status_of(error: clew.ClewError) -> int:
 
 
 class ProblemDocument(TypedDict):
-    """What went wrong, and what to do (RFC 9457). `error` is the class that the Python API raises."""
+    """An error, with advice in `detail` (RFC 9457). `error` is the class that the Python API raises."""
 
     type: str
     title: str

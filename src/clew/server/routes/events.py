@@ -26,6 +26,7 @@ LastEventId = Annotated[
 ]
 
 _EVENTS: Final = {
+    # ResponseSpec is annotated for classes, and takes unions.
     200: ResponseSpec(clew.Event | StreamError, media_type="text/event-stream", generate_examples=False)  # type: ignore[arg-type]
 }
 """The data of the events in a stream."""

@@ -27,9 +27,9 @@ _IDLE_SECONDS = 1.0
 class Connections:
     """The connections of one event loop, from `pool`.
 
-    Callers get one in the order in which they asked. The pool alone would not do that: its queue gives a
-    connection to whoever runs first, and callers that were overtaken go to the end. If it is Clew's `own`
-    pool, idle connections are kept for a second, which saves its overhead.
+    Callers get one in the order in which they asked. The pool alone does not keep that order: a newcomer can take
+    the free connection, and the caller that waited for it goes to the end of the queue. If it is Clew's `own` pool,
+    idle connections are kept for a second, which saves its overhead.
     """
 
     def __init__(self, pool: asyncpg.Pool, *, own: bool, acquire_timeout: float, where: str) -> None:

@@ -166,7 +166,7 @@ class Server(Closing):
             self._paused.append(pid)
 
     def _note(self, *pids: int) -> None:
-        """Record the process ids that the guard has to kill."""
+        """Record the process ids that the guard has to kill: only of processes that have not ended."""
         (self.directory / "pid").write_text(" ".join(map(str, pids)))
 
     def resume(self) -> None:
@@ -193,6 +193,8 @@ class Server(Closing):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        # The system gives the id to another process or thread, perhaps to one of this process, which must live on.
+        self._note()
 
     def close(self) -> None:
         """Stop the server and remove its directory. Idempotent."""
