@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 from typing import Any
 
 import httpx
@@ -156,5 +157,38 @@ def test_wrong_items_are_refused_before_anything_is_stored():
         assert await memory.alist_messages({"thread_id": made.id, "user_id": "ana"}) == []
         with pytest.raises(openai.NotFoundError):
             await client.conversations.retrieve("trip")
+
+    with_client(test)
+
+
+def test_an_item_comes_back_as_it_was_sent():
+    async def test(memory, client):
+        made = await client.conversations.create()
+        parts = {"$type": "tuple", "value": [1 << 60], "$": {"$type": 5}}
+        item = {"type": "function_call", "id": "f", "call_id": "c", "name": "look", "arguments": "{}", "parts": parts}
+        created = await client.conversations.items.create(made.id, items=[item])
+        assert created.data[0].to_dict() == item
+        assert (await client.conversations.items.retrieve("f", conversation_id=made.id)).to_dict() == item
+        (listed,) = [each async for each in client.conversations.items.list(made.id)]
+        assert listed.to_dict() == item
+
+    with_client(test)
+
+
+def test_an_item_that_python_saved_with_types_that_json_lacks_is_shown():
+    async def test(memory, client):
+        made = await client.conversations.create()
+        for name, extra in {"a": {"at": {date(2026, 1, 31), b"x"}}, "b": {(1, 2): clew.Record("app.Trip", {})}}.items():
+            item = {
+                "type": "function_call",
+                "id": name,
+                "call_id": "c",
+                "name": "look",
+                "arguments": "{}",
+                "extra": extra,
+            }
+            await memory.aput_messages({"thread_id": made.id, "user_id": "ana"}, [{**item, "message_id": name}])
+            shown = await client.conversations.items.retrieve(name, conversation_id=made.id)
+            assert shown.id == name
 
     with_client(test)

@@ -44,7 +44,12 @@ def test_every_operation_is_described_and_has_examples(document):
         assert operation["operationId"] not in seen, name
         seen.add(operation["operationId"])
         if "requestBody" in operation:
-            assert "example" in operation["requestBody"]["content"]["application/json"], advice
+            body = operation["requestBody"]["content"]["application/json"]
+            assert "example" in body, advice
+            for each in [body["schema"], *body["schema"].get("oneOf", ())]:
+                fields = document["components"]["schemas"].get(each.get("$ref", "").rpartition("/")[2], {})
+                for field, schema in fields.get("properties", {}).items():
+                    assert schema.get("description", "").endswith("."), f"{name}: {field}"
         (answer,) = (answer for status, answer in operation["responses"].items() if status[0] == "2")
         assert all("example" in each for each in answer.get("content", {}).values()), advice
         for parameter in operation.get("parameters", ()):

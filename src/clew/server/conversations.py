@@ -11,12 +11,13 @@ from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, post
 from litestar.params import JSONBody, QueryParameter
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 import clew
 from clew.ids import new_id
 from clew.server.answers import Conversation, DeletedConversation, Item, ItemList
-from clew.server.calls import Call, Name, answer, call_of, found
+from clew.server.calls import C, Call, Name, call_of, found, plain
+from clew.server.interchange import to_json
 from clew.server.problems import Problem, not_found
 
 PREFIX: Final = "conv_"
@@ -24,9 +25,12 @@ _PREFIXES: Final = {"message": "msg_", "function_call": "fc_", "function_call_ou
 _OWN: Final = ("message_id", "metadata", "created_at", "run_id", "usage")
 """Keys that Clew reads from a message itself. In an item, they would not be OpenAI's."""
 
-Items = Annotated[list[dict[str, Any]], Meta(max_length=20)]
+Items = Annotated[
+    list[dict[str, Any]], Meta(max_length=20, description="Items of the Responses API. One without an id gets one.")
+]
 Metadata = Annotated[
-    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
+    Meta(max_length=16, description="Texts by name."),
 ]
 
 
@@ -61,14 +65,14 @@ async def create_conversation(
     await call.memory.aput_thread(config, {"metadata": dict(given.metadata or {})})
     if items:
         await call.memory.aput_messages(config, [_message(each) for each in items])
-    return answer(_conversation(await _thread(call, config)))
+    return _answer(_conversation(await _thread(call, config)))
 
 
 @get("/conversations/{conversation_id:str}", summary="Get a conversation", tags=["conversations"])
 async def get_conversation(request: Request[Any, Any, Any], conversation_id: Name) -> Response[Conversation]:
     """Return a conversation without its items."""
     call = call_of(request)
-    return answer(_conversation(await _thread(call, _config(call, conversation_id))))
+    return _answer(_conversation(await _thread(call, _config(call, conversation_id))))
 
 
 @post("/conversations/{conversation_id:str}", summary="Update a conversation", tags=["conversations"], status_code=200)
@@ -80,7 +84,7 @@ async def update_conversation(
     config = _config(call, conversation_id, write=True)
     await _thread(call, config)
     await call.memory.aput_thread(config, {"metadata": dict(data.metadata or {})})
-    return answer(_conversation(await _thread(call, config)))
+    return _answer(_conversation(await _thread(call, config)))
 
 
 @delete(
@@ -92,7 +96,7 @@ async def delete_conversation(request: Request[Any, Any, Any], conversation_id: 
     config = _config(call, conversation_id, write=True)
     await _thread(call, config)
     await call.memory.adelete_thread(config)
-    return answer({"id": config["thread_id"], "object": "conversation.deleted", "deleted": True})
+    return _answer({"id": config["thread_id"], "object": "conversation.deleted", "deleted": True})
 
 
 @post("/conversations/{conversation_id:str}/items", summary="Append items", tags=["conversations"], status_code=200)
@@ -105,7 +109,7 @@ async def create_items(
     await _thread(call, config)
     items = await _with_new_ids(call, config, [_item(each) for each in data.items])
     await call.memory.aput_messages(config, [_message(each) for each in items])
-    return answer(_list(items, more=False))
+    return _answer(_list(items, more=False))
 
 
 @get("/conversations/{conversation_id:str}/items", summary="List items", tags=["conversations"])
@@ -126,7 +130,7 @@ async def list_items(
         messages = await call.memory.alist_messages(config, limit=limit + 1, after=after)
     else:
         messages = (await call.memory.alist_messages(config, last=limit + 1, before=after))[::-1]
-    return answer(_list([_shown(each) for each in messages[:limit]], more=len(messages) > limit))
+    return _answer(_list([_shown(each) for each in messages[:limit]], more=len(messages) > limit))
 
 
 @get("/conversations/{conversation_id:str}/items/{item_id:str}", summary="Get an item", tags=["conversations"])
@@ -134,7 +138,7 @@ async def get_item(request: Request[Any, Any, Any], conversation_id: Name, item_
     """Return one item."""
     call = call_of(request)
     message = await call.memory.aget_message(_config(call, conversation_id), unquote(item_id))
-    return answer(_shown(found(message, "the item")))
+    return _answer(_shown(found(message, "the item")))
 
 
 @delete(
@@ -148,7 +152,15 @@ async def delete_item(request: Request[Any, Any, Any], conversation_id: Name, it
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
     found(await call.memory.adelete_message(config, unquote(item_id)) or None, "the item")
-    return answer(_conversation(await _thread(call, config)))
+    return _answer(_conversation(await _thread(call, config)))
+
+
+def _answer(content: C) -> Response[C]:
+    """Return a JSON response without `$type`: an item comes back as it was sent, and OpenAI's clients know no marks."""
+    try:
+        return plain(to_builtins(content, str_keys=True, enc_hook=to_json))
+    except TypeError:
+        return plain(to_json(content))  # A message from Python has keys that JSON lacks.
 
 
 def _config(call: Call, conversation_id: str, *, write: bool = False) -> dict[str, Any]:

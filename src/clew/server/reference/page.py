@@ -100,10 +100,15 @@ def _body(document: dict[str, Any], schema: dict[str, Any]) -> str:
             break
     required = schema.get("required", ())
     rows = [
-        (code(name), kind(each, null=False), "required" if name in required else "optional")
+        (
+            code(name),
+            kind(each, null=False),
+            "required" if name in required else "optional",
+            text(each.get("description", "")),
+        )
         for name, each in schema.get("properties", {}).items()
     ]
-    return _titled("Body", table(("field", "type", "presence"), rows))
+    return _titled("Body", table(("field", "type", "presence", "meaning"), rows))
 
 
 def _answers(document: dict[str, Any], operation: dict[str, Any]) -> str:

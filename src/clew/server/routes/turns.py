@@ -15,15 +15,13 @@ from clew.server.calls import Name, UserId, answer, call_of, saved
 from clew.server.interchange import from_json
 from clew.server.turns import Turns
 
-Seconds = Annotated[float, Meta(ge=0, le=300)]
-
 
 class NewTurn(Struct, forbid_unknown_fields=True):
     """A turn to begin: how long to wait for others, and how long it stays open without a request."""
 
-    begin: Any = None
-    wait: Seconds = 30.0
-    ttl: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    begin: Annotated[Any, Meta(description="The state of a thread that has none yet.")] = None
+    wait: Annotated[float, Meta(ge=0, le=300, description="How many seconds to wait for a turn of others.")] = 30.0
+    ttl: Annotated[float, Meta(ge=1, le=3600, description="After how many idle seconds the turn ends.")] = 60.0
 
 
 @post("/threads/{thread_id:str}/turns", summary="Begin a turn", tags=["turns"])
