@@ -101,7 +101,7 @@ test-studio: .venv/.studio ## click through the studio in a real Chromium
 	    echo "************************************************************************" >&2; \
 	    exit 0; \
 	fi; \
-	CLEW_CHROMIUM="$$browser" $(BIN)/python -m pytest -q -n 0 --ring all tests/studio $(ARGS)
+	CLEW_CHROMIUM="$$browser" $(BIN)/python -m pytest -q -n 2 --dist worksteal --ring all tests/studio $(ARGS)
 
 .PHONY: test-openai-sdk
 test-openai-sdk: .venv/openai-sdk/.ready ## run the OpenAI Agents SDK's own session tests with ClewSession (downloads them once)

@@ -53,7 +53,9 @@ api, root = FastAPI(lifespan=served.lifespan), "/clew"
 api.mount(root, served)
 """
 SCRIPT = """
-import socket
+import signal, socket
+# A shell starts what it runs in the background with Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import clew, clew.server, uvicorn
 served = clew.server.app(clew.connect("sqlite:///agent.db"))
 {mount}

@@ -63,6 +63,11 @@ def test_a_hit_leads_to_its_message_however_far_back_it_is(studio):
     found.wait_for()
     until(page, "document.querySelector('.message.wanted').getBoundingClientRect().top > 100")
     until(page, "document.querySelector('.message.wanted').getBoundingClientRect().top < innerHeight")
+    # It stays in its place while the conversation goes on.
+    place = found.bounding_box()
+    studio.memory.put_messages("long", [{"role": "assistant", "content": "And one more."}])
+    page.locator(".message", has_text="And one more.").wait_for(state="attached")
+    assert found.bounding_box() == place
     # What a tool returned stands under its call, which unfolds.
     page.goto(f"{studio.address}/#/?q=64.80 EUR")
     page.locator(".hits a").first.click()

@@ -148,40 +148,42 @@ function joined(before, added) {
 
 // The newest messages of the branch, and earlier ones when they are asked for.
 function useMessages(id, at, wanted, onError) {
-  const [messages, setMessages] = useState(null);
-  const [before, setBefore] = useState(null);
+  const view = `${id} ${at ?? ""}`;
+  const [loaded, setLoaded] = useState({ view: null, messages: null, before: null });
+  const { messages, before } = loaded;
   const turn = useRef(0);
   const ask = (query) => api("GET", threadPath(id, "/messages"), { query: { checkpoint_id: at, ...query } });
   async function reload() {
     const mine = ++turn.current;
     try {
       const found = await ask({ last: Math.min(PAGE, Math.max(SAID, messages?.length ?? 0)) });
-      if (mine !== turn.current) return;
-      setMessages(found.messages);
-      setBefore(found.next);
+      if (mine === turn.current) setLoaded((now) => refreshed(now, view, found));
     } catch (error) {
       if (error.status !== 404) onError(error);
     }
   }
   useEffect(() => void reload(), [id, at]);
   async function earlier() {
-    const mine = turn.current;
     try {
       const found = await ask({ last: PAGE, before });
-      if (mine !== turn.current) return;
-      setMessages((now) => [...found.messages, ...now]);
-      setBefore(found.next);
+      setLoaded((now) => (now.view === view && now.before === before ? { view, messages: [...found.messages, ...now.messages], before: found.next } : now));
     } catch (error) {
       onError(error);
     }
   }
   // A link to a message: load what came before until it is there.
   useEffect(() => {
-    if (!wanted || !messages || messages.some((each) => each.message_id === wanted)) return;
+    if (!wanted || loaded.view !== view || messages.some((each) => each.message_id === wanted)) return;
     if (before && messages.length < FARTHEST) earlier();
     else say("That message is on another branch");
   }, [wanted, messages]);
   return { messages, reload, earlier: before ? earlier : null };
+}
+
+// What was loaded, with the newest page. Earlier messages stay, because somebody may read them.
+function refreshed(now, view, { messages, next }) {
+  const first = now.view === view && messages.length ? now.messages.findIndex((each) => each.message_id === messages[0].message_id) : -1;
+  return first > 0 ? { view, messages: [...now.messages.slice(0, first), ...messages], before: now.before } : { view, messages, before: next };
 }
 
 const Gone = ({ id, why }) => html`<main class="page"><div class="empty" role="alert"><h1>${why === "deleted" ? "This thread was deleted" : "There is no such thread"}</h1>
