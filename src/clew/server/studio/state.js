@@ -1,5 +1,5 @@
 // The state at a checkpoint: as a tree, compared with another one, or in an editor.
-import { html, useEffect, useMemo, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/htm-preact.js";
 import { api, threadPath } from "./api.js";
 import { Changes } from "./changes.js";
 import { copy } from "./dialog.js";
@@ -57,13 +57,13 @@ function Against({ thread, at, here, compared, onCompare }) {
 
 function Found({ ready, children }) {
   const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
+  const [chosen, setChosen] = useState(0);
   const needle = text.trim().toLowerCase();
   const search = useMemo(() => (needle && ready ? findIn(ready.state, needle) : null), [needle, ready]);
   const many = search?.found.length ?? 0;
-  const move = (step) => many && setAt((at + step + many) % many);
-  useEffect(() => setAt(0), [needle]);
-  useEffect(() => {
+  const at = Math.min(chosen, Math.max(0, many - 1));
+  const move = (step) => many && setChosen((at + step + many) % many);
+  useLayoutEffect(() => {
     for (const each of document.querySelectorAll(".leaf.current")) each.classList.remove("current");
     const place = search?.found[at];
     const leaf = place && [...document.querySelectorAll("[aria-labelledby=state] .leaf[data-place]")].find((each) => each.dataset.place === place);
@@ -71,7 +71,10 @@ function Found({ ready, children }) {
     leaf?.scrollIntoView({ block: "nearest" });
   }, [at, search]);
   return html`<div class="tools">
-      <span class="find"><input type="search" placeholder="Find in the state" aria-label="Find in the state" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${(event) => {
+      <span class="find"><input type="search" placeholder="Find in the state" aria-label="Find in the state" value=${text} onInput=${(event) => {
+        setText(event.target.value);
+        setChosen(0);
+      }} onKeyDown=${(event) => {
         if (event.key === "Enter") move(event.shiftKey ? -1 : 1);
       }} />${needle && html`<output>${many ? `${at + 1} of ${many}` : "nothing"}</output>`}</span>
       ${children}

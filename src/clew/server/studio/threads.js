@@ -24,13 +24,14 @@ export function Threads({ query, onQuery, onError, onStatus }) {
 
   async function first() {
     // For somebody who reads further down, it only counts what changed, and a page that is being loaded stays valid.
-    const looking = state.current.key === key && reading();
+    const looks = () => state.current.key === key && reading();
+    const looking = looks();
     const turn = looking ? state.current.turn : ++state.current.turn;
     try {
       const page = await ask();
       if (turn !== state.current.turn) return;
       const fresh = page.threads.map(kept);
-      if (looking) return fresh.filter(isNew).forEach((each) => changed(each.thread_id));
+      if (looking || looks()) return fresh.filter(isNew).forEach((each) => changed(each.thread_id));
       const ids = new Set(fresh.map((each) => each.thread_id));
       // What was loaded behind the first page stays, so that the list does not jump.
       const rest = state.current.key === key && page.next !== null ? (state.current.all ?? []).filter((each) => !ids.has(each.thread_id)) : [];
