@@ -36,6 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ring", choices=get_args(rings.Ring), default="test", help="which tests to run: tests/rings.py")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    # Tests wait for servers and other processes a third of their time.
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (usable or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(crashes)
     ring = os.environ[rings.RING] = config.getoption("--ring")
