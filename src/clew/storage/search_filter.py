@@ -98,7 +98,14 @@ def chunks_in(parts: Mapping[int, bytes], cells: Iterable[tuple[int, int]], coun
         if part not in opened:
             opened[part] = unsealed(parts.get(part, b""))
         bits &= int.from_bytes(opened[part][at : at + CELL], "little")
-    return [chunk for chunk in range(count) if bits >> chunk & 1]
+        if not bits:
+            break
+    chunks = []
+    while bits:
+        lowest = bits & -bits
+        chunks.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return chunks
 
 
 class DamagedFilterError(Exception):

@@ -20,7 +20,7 @@ from clew.storage.search_filter import CHUNK, CHUNKS, cells_of, chunks_in
 
 DIRECT: Final = 4_000
 """A user with at most so many messages is searched without the index."""
-DIRECT_THREADS: Final = 1_000
+DIRECT_THREADS: Final = 500
 """The same for threads."""
 WORTH: Final = 1_024
 """So many messages wait before a search adds them to the index."""
