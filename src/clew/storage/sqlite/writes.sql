@@ -259,7 +259,7 @@ SELECT chain FROM ended_threads WHERE thread_id = ?
 INSERT INTO ended_threads (thread_id, chain, at) VALUES (?, ?, unixepoch())
 ON CONFLICT (thread_id) DO UPDATE SET chain = excluded.chain, at = excluded.at
 
--- Two go for each that comes, so that their number follows the rate of deletions.
+-- Removes two for each new one, so that their number stays in proportion to the rate of deletions.
 -- name: forget_ends
 DELETE FROM ended_threads WHERE thread_id IN (
     SELECT thread_id FROM ended_threads WHERE at < unixepoch() - ? ORDER BY at LIMIT 2)

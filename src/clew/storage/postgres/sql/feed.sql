@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS @schema.feed_state (
     trimmed xid8
 );
 
--- Begins the feed, or notes that it is watched. The lock waits for commits that have not seen the row,
+-- Starts the feed, or records that somebody watches it. The lock waits for commits that have not seen the row,
 -- and those that come later wait for it: every commit that is acknowledged afterwards is in the feed.
 CREATE OR REPLACE FUNCTION @schema.watch_@code(in_generation text, in_kept interval, in_spare interval) RETURNS void
 LANGUAGE plpgsql AS $clew$

@@ -61,8 +61,8 @@ LANGUAGE sql AS $clew$
     DELETE FROM @schema.receipts WHERE thread_id = of_thread AND sequence <= at_sequence - @receipts_kept
 $clew$;
 
--- Makes a commit the end of the chain of a thread that it deleted or did not find. Two old ones go for
--- each that comes, so that their number follows the rate of deletions.
+-- Makes a commit the end of the chain of a thread that it deleted or did not find. Each call
+-- removes two old records, so that their number stays in proportion to the rate of deletions.
 CREATE OR REPLACE FUNCTION @schema.end_chain_@code(in_thread text, in_commit text) RETURNS void
 LANGUAGE sql AS $clew$
     INSERT INTO @schema.ended_threads VALUES (in_thread, in_commit, now())

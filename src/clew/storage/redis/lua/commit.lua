@@ -103,7 +103,7 @@ else
   removed = delete()
 end
 
--- The number after which the branch that this commit begins continues; nil if it begins none.
+-- The sequence number after which this commit's new branch starts; nil without a new branch.
 local function branch_parent()
   if back and back ~= '^' then
     if back == '-' then return 0 end

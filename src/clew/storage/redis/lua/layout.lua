@@ -2,10 +2,11 @@
 -- never collide between kinds.
 --
 -- A member's first letter is its kind. By score, the kinds are: header, description, origin,
--- leases, chain, branch points, labels ('G', 16 bytes each), the end of a deleted thread's chain (ended.lua), namespaces, attachments, messages, values, receipts
--- (receipts.lua), journal (journal.lua), checkpoints. The name of a checkpoint, message or group of attachments is a
--- member of its own, with the negative score of what it names. All scores are integers that a double holds
--- exactly.
+-- leases, chain, branch points, labels ('G', 16 bytes each), the end of a deleted thread's chain
+-- (ended.lua), namespaces, attachments, messages, values, receipts (receipts.lua), journal
+-- (journal.lua), checkpoints. The name of a checkpoint, message or group of attachments is a member
+-- of its own, with the negative score of what it names. All scores are integers that a double
+-- holds exactly.
 local HEADER, FIELDS, ORIGIN, LEASE, CHAIN, POINTS, LABELS, ENDED = 0, 1, 2, 3, 4, 5, 6, 7
 local REGION = 2 ^ 44
 local SPACES, GROUPS, MESSAGES, VALUES = REGION, 4 * REGION, 5 * REGION, 6 * REGION
