@@ -279,7 +279,12 @@ class Worker(Reader):
             async def rewind(_: str, to: str | None = name) -> None:
                 if to is None and not await self._checkpointer.alist_messages(thread, limit=1):
                     return
-                await self._checkpointer.arewind(thread, to=to)
+                try:
+                    await self._checkpointer.arewind(thread, to=to)
+                except clew.ConfigError:
+                    # The secondary serves by now, and has no message yet.
+                    if to is not None or await self._checkpointer.alist_messages(thread, limit=1):
+                        raise
 
             await self._write(thread, "compact", rewind)
 
