@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,8 @@ import clew
 from clew.model.config import ANY_USER
 from clew.model.queries import ValueQuery
 from clew.storage.branches import MOST_POINTS
+from clew.storage.memory import MemoryStorage
+from clew.storage.wrapper import StorageWrapper
 from clew.testing.build import checkpoint, commit, message
 
 ANA = {"thread_id": "chat", "user_id": "ana"}
@@ -278,3 +281,64 @@ def test_every_storage_keeps_the_newest_branch_points(checkpointer):
     points = checkpointer.run(go(), "a test")
     assert points == tuple((1, at + 1) for at in range(count - MOST_POINTS + 1, count + 1))
     assert texts(checkpointer, "t", branches="all") != []
+
+
+class Replaced(StorageWrapper):
+    """A store in which another process replaces the thread while it is read."""
+
+    def __init__(self, inner, at: str) -> None:
+        super().__init__(inner)
+        self.at = at
+        self.replace: Callable[[], Awaitable[None]] | None = None
+
+    async def messages(self, query):
+        found = await super().messages(query)
+        await self._reach("messages")
+        return found
+
+    async def checkpoints(self, query):
+        await self._reach("checkpoints")
+        return await super().checkpoints(query)
+
+    async def _reach(self, place):
+        if self.at == place and (act := self.replace):
+            self.replace = None
+            await act()
+
+
+@pytest.mark.parametrize("at", ["messages", "checkpoints"])
+@pytest.mark.parametrize("turns", [1, 2])
+def test_turns_of_a_thread_that_is_replaced_meanwhile_are_counted_in_the_new_one(at, turns):
+    inner = MemoryStorage()
+    other = clew.BaseCheckpointer(inner)
+    storage = Replaced(inner, at)
+    checkpointer = clew.BaseCheckpointer(storage)
+    for number in (1, 2):
+        say(checkpointer, number)
+
+    async def replace_it():
+        other.delete_thread(ANA)
+        for number in (3, 4, 5):
+            say(other, number)
+
+    storage.replace = replace_it
+    checkpointer.rewind(ANA, turns=turns)
+    assert storage.replace is None
+    assert texts(other) == talk(3, 4, 5)[: -2 * turns]
+    assert other.get_state(ANA) == {"n": [3, 4, 5][:-turns]}
+
+
+def test_a_rewind_to_the_beginning_is_not_stopped_by_other_writers():
+    inner = MemoryStorage()
+    other = clew.BaseCheckpointer(inner)
+    storage = Replaced(inner, "messages")
+    checkpointer = clew.BaseCheckpointer(storage)
+    say(checkpointer, 1)
+
+    async def write_more():
+        other.put_messages(ANA, [{"role": "assistant", "content": "more"}])
+
+    storage.replace = write_more
+    checkpointer.rewind(ANA)
+    assert texts(other) == []
+    assert other.get_state(ANA) is None

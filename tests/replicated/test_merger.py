@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from clew.errors import ConflictError, ThreadDeletedError, TransientStorageError
-from clew.model.commit import Removal
+from clew.model.commit import Applied, Removal
 from clew.storage.protocol import StaleBasisError
 from clew.storage.replicated import merger
 from clew.storage.replicated.copies import write_all
@@ -213,6 +213,25 @@ def test_a_retry_that_reached_both_stores_is_the_head_although_its_merge_was_int
     process = diverge(pair, [again], [made("s1"), again], chain(1))
     assert not failures
     assert process.checkpoint_ids() == ["x", "s1", "c1"]
+
+
+def test_a_merge_that_another_process_has_finished_moves_no_head(pair, monkeypatch):
+    """Found by the simulator (async, seed 1700900): the primary had served a save on top of the merged head."""
+    move = Merger._move_head
+    served: list[object] = []
+
+    async def twice(self, namespace, entries):
+        await move(self, namespace, entries)
+        if not served:
+            await self._from.trim(entries)
+            served.extend(await self._into.apply((made("after"),)))
+            await move(self, namespace, entries)
+
+    monkeypatch.setattr(Merger, "_move_head", twice)
+    again = made("x", parent="c1")
+    process = diverge(pair, [again], [made("s1"), again], chain(1))
+    assert isinstance(served[0], Applied)
+    assert process.checkpoint_ids() == ["after", "x", "s1", "c1"]
 
 
 def test_a_retry_of_a_new_thread_reaches_both_stores_once(pair):

@@ -124,6 +124,8 @@ class Batch:
             if not isinstance(own, StaleBasisError):
                 raise own
             await self._catch_up(save.address, attempt)
+            if save.remove is not None and save.remove.as_of is not None:
+                raise own  # Encoding again does not help: the caller has to read again.
         raise too_busy(save.address.thread_id)
 
     async def _attempt(self, save: Save, others: Sequence[SaveWriter]) -> Outcome:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clew.checkpointer.arguments import checked_conflict
 from clew.checkpointer.blocking import blocking
-from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
+from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, same_log, too_busy
 from clew.checkpointer.loader import NOT_LOADED, Loader, missing_checkpoint
 from clew.checkpointer.records import listed_message
 from clew.checkpointer.runner import Runner
@@ -86,8 +86,7 @@ class RewindMethods(Generic[StateT]):
     rewind = blocking(arewind)
 
     async def _rewind(self, address: Address, to: str | None, turns: int, *, reject: bool) -> Checkpoint[StateT]:
-        engine = self._engine
-        log = await engine.values(ValueQuery(thread_id=address.thread_id, user=address.user, ranges=()))
+        log = await self._log(address)
         if reject:
             heads = (await self._loader.page(address)).checkpoints
             if not heads or heads[0].checkpoint_id != address.checkpoint_id:
@@ -102,7 +101,8 @@ class RewindMethods(Generic[StateT]):
                 raise missing_checkpoint(replace(address, checkpoint_id=to))
             # Other namespaces have no conversation of their own.
             back_to, origin = None if address.namespace else BackTo(parent=True), page
-        remove = Removal(as_of=log.sequence) if reject else None
+        # Turns are found by sequence numbers. After a failover, the other store may have other ones.
+        remove = Removal(as_of=log.sequence) if reject or to is None else None
         if origin is None or not origin.checkpoints:
             return await self._start_over(address, back_to, remove)
         return await self._go_back(address, origin, back_to, remove)
@@ -150,6 +150,7 @@ class RewindMethods(Generic[StateT]):
             thread_id=address.thread_id, user=address.user, branch=address.checkpoint_id or HEAD, limit=None
         )
         records = await engine.retry(lambda: engine.storage.messages(query))
+        _must_be_same(address, log, await self._log(address))
         begun = [each for each in records if _begins_turn(listed_message(engine.codec, each))]
         if len(begun) < turns:
             raise ConfigError(
@@ -162,9 +163,13 @@ class RewindMethods(Generic[StateT]):
         for first, last in reversed(visible(log.points, upto)):
             # In the order of the branch: checkpoints between the ranges are on other branches.
             page = await self._page_before(address, min(last + 1, cut))
+            _must_be_same(address, log, page)
             if page.checkpoints and page.checkpoints[0].sequence >= first:
                 return back_to, page
         return back_to, None
+
+    async def _log(self, address: Address) -> ValuePage:
+        return await self._engine.values(ValueQuery(thread_id=address.thread_id, user=address.user, ranges=()))
 
     async def _page_before(self, address: Address, sequence: int) -> CheckpointPage:
         """Return the newest checkpoint of the main namespace before a sequence number."""
@@ -177,6 +182,17 @@ class RewindMethods(Generic[StateT]):
 def _begins_turn(message: Message) -> bool:
     """Return whether a user said it. Some providers give tools' results the role of the user."""
     return message.role == "user" and not message.tool_results
+
+
+def _must_be_same(address: Address, log: ValuePage, read: ValuePage | CheckpointPage) -> None:
+    """Raise StaleBasisError if the two were read from different threads of one id.
+
+    The thread was deleted and created again, or the other store of a pair serves. Sequence numbers of
+    one mean nothing in the other.
+    """
+    one, other = log.basis, read.basis
+    if one is not other and not (one and other and same_log(one, other)):
+        raise StaleBasisError(f"thread {address.thread_id!r} was replaced", thread_id=address.thread_id)
 
 
 def _moved(address: Address) -> ConflictError:

@@ -49,6 +49,8 @@ _SESSION: Final = 100
 """How many entries of a thread are merged at a time, so that other threads are not held up."""
 _REPEATED: Final = Applied(basis=None, repeated=True)
 
+Entries = tuple[JournalEntry, ...]
+
 
 class Merger:
     """Merges a thread's entries in the secondary's journal into the primary's thread."""
@@ -87,14 +89,14 @@ class Merger:
         for entry in entries:
             commit = unpack(entry) if entry.data != COPY else None
             if commit is not None:
-                log = await self._merge_entry(entry, commit, removed, log, serving=serving)
+                log = await self._merge_entry(entry, commit, removed, log, entries if serving else None)
                 if (name := _checkpoint_of(commit)) is not None:
                     touched.add(name[0])
         if serving:
             # Each session moves the heads of its namespaces, because the next one may touch others.
             # The entries are trimmed after that: if this process fails, another one merges again.
             for namespace in sorted(touched):
-                await self._move_head(thread_id, namespace)
+                await self._move_head(namespace, entries)
         await self._from.trim(entries)
 
     async def _record(self, thread_id: str) -> ThreadRecord | None:
@@ -152,9 +154,12 @@ class Merger:
         await self._apply(marker)
 
     async def _merge_entry(
-        self, entry: JournalEntry, commit: Commit, removed: Removals, log: ValueLog | None, *, serving: bool
+        self, entry: JournalEntry, commit: Commit, removed: Removals, log: ValueLog | None, serving: Entries | None
     ) -> ValueLog | None:
-        """Apply the commit on top of the primary's thread. Returns the log after it, if known."""
+        """Apply the commit on top of the primary's thread. Returns the log after it, if known.
+
+        `serving` has all entries of the session, if their order wins.
+        """
         for _ in range(_TRIES):
             if log is None:
                 log = await ValueLog.read(self._into, entry.thread_id)
@@ -164,17 +169,31 @@ class Merger:
             outcome = await self._apply(made)
             if outcome is not None and not outcome.repeated:
                 return log.after(made, outcome)
-            if outcome is not None and (not serving or await self._corrected(made) is not None):
+            if outcome is not None and (serving is None or await self._corrected(made, serving) is not None):
                 return None
             log = None
         raise self._busy(entry.thread_id)
 
-    async def _corrected(self, made: Commit) -> Applied | None:
+    async def _unmerged(self, entries: Entries) -> int | None:
+        """Return the sequence number of the primary's thread, or `None` if another process has merged `entries`.
+
+        Since then, the primary may have served, and its order counts. A change that is made `as_of` this
+        number is refused if that happened after this call.
+        """
+        thread_id = entries[0].thread_id
+        now = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=()))
+        pending = await pending_entries(self._from, thread_id, 1)
+        return now.sequence if pending and pending[0].position <= entries[-1].position else None
+
+    async def _corrected(self, made: Commit, entries: Entries) -> Applied | None:
         """Correct what the primary has from an unacknowledged attempt, in the secondary's order.
 
         Misplaced messages move to the end, a checkpoint with another parent is replaced, and what
         has come back after its removal is removed again.
         """
+        as_of = await self._unmerged(entries)
+        if as_of is None:
+            return _REPEATED
         removal = await self._revived(made)
         anew = replace(
             made, commit_id=new_id(), checkpoint=None, values=None, attachments=(), messages=await self._misplaced(made)
@@ -197,7 +216,7 @@ class Merger:
         removal = replace(removal, messages=tuple(dict.fromkeys((*removal.messages, *moved))))
         if removal == Removal():
             return _REPEATED
-        return await self._apply(replace(anew, remove=removal, thread=None))
+        return await self._apply(replace(anew, remove=replace(removal, as_of=as_of), thread=None))
 
     async def _revived(self, made: Commit) -> Removal:
         """Return what `made` removed and the secondary does not have, but the primary does."""
@@ -297,10 +316,14 @@ class Merger:
             AttachmentQuery(thread_id=thread_id, user=ANY_USER, namespace=namespace, checkpoint_id=checkpoint_id)
         )
 
-    async def _move_head(self, thread_id: str, namespace: str) -> None:
+    async def _move_head(self, namespace: str, entries: Entries) -> None:
         """Make the secondary's head the primary's too. A retry may have brought it to the primary
         earlier, before what is now its sibling."""
+        thread_id = entries[0].thread_id
         for _ in range(_TRIES):
+            as_of = await self._unmerged(entries)
+            if as_of is None:
+                return
             head = await self._head(self._from, thread_id, namespace)
             there = await self._head(self._into, thread_id, namespace)
             if head is None or there is None or head.checkpoint_id == there.checkpoint_id:
@@ -317,7 +340,7 @@ class Merger:
                 user=ANY_USER,
                 at=record.saved_at,
                 basis=page.basis,
-                remove=Removal(checkpoints=(name,)),
+                remove=Removal(checkpoints=(name,), as_of=as_of),
                 checkpoint=again(record),
                 attachments=tuple(await self._attachments(self._into, thread_id, name)),
                 back_to=await self._said_until(thread_id, record),
