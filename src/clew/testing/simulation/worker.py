@@ -288,6 +288,10 @@ class Worker(Reader):
 
             await self._write(thread, "compact", rewind)
 
+    async def _is_alone(self) -> bool:
+        status = await status_of(self._checkpointer)
+        return status is not None and status.secondary_healthy is False
+
     async def _write(
         self,
         thread: str,
@@ -301,6 +305,8 @@ class Worker(Reader):
         removed = self._doubt(thread, kind, number, removes)
         self._trace.note(self._process.name, f"{kind} {number}{_named(removes)}: begins", thread)
         accepted = list(self._pending.get(thread, ()))
+        # It may be applied now, and acknowledged to a retry when the other store is there again.
+        alone = await self._is_alone()
         try:
             result = await call(f"{self._notes.writer}/{number}")
         except clew.ClewError as error:
@@ -317,8 +323,7 @@ class Worker(Reader):
             self._pending.setdefault(thread, []).append(number)
         else:
             self._settled(thread, accepted)
-            status = await status_of(self._checkpointer)
-            self._notes.end(thread, number, alone=status is not None and status.secondary_healthy is False)
+            self._notes.end(thread, number, alone=alone or await self._is_alone())
         self._believe(thread, kind, number, result)
         if kind != "thin" and not (defers and self._defers):
             self._known(thread).doubtful -= removed
