@@ -142,10 +142,11 @@ class RewindMethods(Generic[StateT]):
         """Return where the conversation goes back to, and the checkpoint before that."""
         engine, upto = self._engine, LAST_NUMBER
         if address.checkpoint_id is not None:
-            found = (await self._loader.page(address, checkpoint_id=address.checkpoint_id)).checkpoints
-            if not found:
+            named = await self._loader.page(address, checkpoint_id=address.checkpoint_id)
+            _must_be_same(address, log, named)
+            if not named.checkpoints:
                 raise missing_checkpoint(address)
-            upto = found[0].sequence
+            upto = named.checkpoints[0].sequence
         query = MessageQuery(
             thread_id=address.thread_id, user=address.user, branch=address.checkpoint_id or HEAD, limit=None
         )

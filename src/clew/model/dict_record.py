@@ -30,7 +30,8 @@ class DictRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists."""
-        names, values, converted = _plan(type(self))  # type: ignore[arg-type]  # mypy asks if records are hashable, not their class
+        kind: object = type(self)  # As `type[Self]`, mypy asks if the records are hashable, not their class.
+        names, values, converted = _plan(kind)
         shown = dict(zip(names, values(self), strict=True))
         for name, convert in converted:
             if shown[name] is not None:
