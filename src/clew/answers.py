@@ -75,8 +75,12 @@ class Answer(Generic[R]):
         if not self.done:
             loop = asyncio.get_running_loop()
             arrived: asyncio.Future[None] = loop.create_future()
-            self.then(partial(_wake_task, loop, arrived))
-            await arrived
+            self.then(waker := partial(_wake_task, loop, arrived))
+            try:
+                await arrived
+            except BaseException:
+                self._forget(waker)
+                raise
         return self._outcome()
 
     def _forget(self, waker: Callable[[], object]) -> None:

@@ -15,9 +15,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import clew
+from clew.checkpointer import write_queue
 from clew.checkpointer.background import Background
 from clew.checkpointer.runner import LoopRunner
 from clew.errors import ClewError
@@ -306,6 +308,36 @@ def a_call_is_interrupted_at_every_moment(url: str) -> None:
     checkpointer.release()
 
 
+def the_next_writers_do_not_wait_for_an_interrupted_one(url: str) -> None:
+    # A writer that waits for one that is gone waits longer than the time limit.
+    write_queue.PATIENCE = 3600.0  # type: ignore[misc]
+    checkpointer = clew.connect(url)
+    done: SimpleQueue[int] = SimpleQueue()
+    ended = threading.Event()
+    numbers = iter(range(1_000_000))
+
+    def write_along() -> None:
+        while not ended.is_set():
+            checkpointer.put_state("t", {"n": (number := next(numbers))})
+            checkpointer.update_state("t", set={"m": number})
+            done.put(number)
+
+    def check() -> None:
+        checkpointer.put_state("t", {"n": next(numbers)})
+        begun_before = next(numbers)
+        while done.get() < begun_before:
+            pass
+
+    other = threading.Thread(target=write_along, daemon=True)
+    other.start()
+    check()
+    assert interrupted_everywhere(lambda: checkpointer.put_state("t", {"n": -1}), check) > 30
+    assert interrupted_everywhere(lambda: checkpointer.update_state("t", set={"n": -2}), check) > 30
+    ended.set()
+    other.join()
+    checkpointer.release()
+
+
 def the_first_call_is_interrupted_at_every_moment(url: str) -> None:
     runners: list[LoopRunner] = []
 
@@ -426,6 +458,10 @@ SCENARIOS: dict[str, Callable[[str], None]] = {
     )
 }
 """Scenarios for every storage that suspends."""
+LOCAL: dict[str, Callable[[str], None]] = {
+    each.__name__: each for each in (the_next_writers_do_not_wait_for_an_interrupted_one,)
+}
+"""Scenarios for every storage whose sync calls run in the caller's thread."""
 ALONE: dict[str, Callable[[str], None]] = {
     each.__name__: each
     for each in (
@@ -437,5 +473,5 @@ ALONE: dict[str, Callable[[str], None]] = {
 """Scenarios without a storage."""
 
 if __name__ == "__main__":
-    (SCENARIOS | ALONE)[sys.argv[1]](sys.argv[2])
+    (SCENARIOS | LOCAL | ALONE)[sys.argv[1]](sys.argv[2])
     print("done")

@@ -3,9 +3,10 @@
 Ctrl-C comes at a random moment of each round of calls. Every few rounds run without interrupts, and
 everything must be intact: each save that returned is stored, states are complete, another thread of
 the process can save, and `release` returns. A process that hangs ends itself and prints the stacks of
-its threads. MODE is `sync`, `background` or `async`. In `async`, Ctrl-C cancels the running task. In
-every third round it comes twice: asyncio raises the second one in the middle of its loop. (Not on a
-server: an exception inside the compiled code of a driver, asyncpg or hiredis, may crash the process.)
+its threads. MODE is `sync`, `background`, `async` or `async-background`. In the last two, Ctrl-C
+cancels the running task. In every third round it comes twice: asyncio raises the second one in the
+middle of its loop. (Not on a server: an exception inside the compiled code of a driver, asyncpg or
+hiredis, may crash the process.)
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 import clew
 from clew.answers import Answer
+from clew.checkpointer import write_queue
 from clew.storage.memory import MemoryStorage
 
 HANG = 120.0
@@ -73,6 +75,7 @@ class Storm:
 
     def __init__(self, url: str, mode: str, seed: int) -> None:
         self._url, self._mode = url, mode
+        self._on_a_loop = "async" in mode
         self._chance = random.Random(seed)
         self._memory = MemoryStorage()
         self._companion = Companion()
@@ -89,7 +92,7 @@ class Storm:
         self.counts: Counter[str] = Counter()
 
     def _opened(self) -> clew.BaseCheckpointer:
-        options: dict[str, Any] = {"durability": "background"} if self._mode == "background" else {}
+        options: dict[str, Any] = {"durability": "background"} if "background" in self._mode else {}
         if self._url == "memory:":
             return clew.BaseCheckpointer(self._memory, **options)
         return clew.connect(self._url, **options)
@@ -112,10 +115,10 @@ class Storm:
         self.counts["rounds"] += 1
         self._cancelled = False
         self._under_way.clear()
-        twice = self._mode == "async" and self.counts["rounds"] % 3 == 0 and self._url.startswith(("memory", "sqlite"))
+        twice = self._on_a_loop and self.counts["rounds"] % 3 == 0 and self._url.startswith(("memory", "sqlite"))
         begun = time.perf_counter()
-        if self._interrupted(self._calls_on_a_loop if self._mode == "async" else self._calls, twice=twice):
-            if self._mode == "async":
+        if self._interrupted(self._calls_on_a_loop if self._on_a_loop else self._calls, twice=twice):
+            if self._on_a_loop:
                 # The commit of a cancelled task may be applied after the next one.
                 self._sent |= self._under_way
             if twice:
@@ -189,17 +192,31 @@ class Storm:
             raise
 
     async def _acalls(self, thread: str) -> None:
+        checkpointer = self._checkpointer
         number, state = self._save_of(thread)
-        await self._checkpointer.aput_state(thread, state)
+        await checkpointer.aput_state(thread, state)
         self._saved[thread] = number
         self._under_way.discard((thread, number))
-        await self._checkpointer.aget_state(thread)
+        match self._chance.randrange(6):
+            case 0:
+                messages = [clew.Message(role="user", content="hello", message_id=f"m{number}")]
+                await checkpointer.aput_messages(thread, messages)
+                self._messages.add(f"m{number}")
+            case 1:
+                await checkpointer.aupdate_state(thread, set={"extra": number}, append={"last": [1]})
+            case 2:
+                async with checkpointer.alease(f"turn {number}"):
+                    await checkpointer.aget_state(thread)
+            case 3:
+                await checkpointer.afork(thread, f"fork {number}")
+            case _:
+                await checkpointer.aget_state(thread)
 
     # Without interrupts
 
     def _do(self, name: str, *args: Any) -> Any:
         """A call in the style of the mode, or with the sync twin."""
-        if self._mode != "async" or self._chance.random() < 0.5:
+        if not self._on_a_loop or self._chance.random() < 0.5:
             return getattr(self._checkpointer, name)(*args)
         if self._runner is None:
             self._runner = asyncio.Runner()
@@ -226,7 +243,7 @@ class Storm:
         self._saved[thread] = self._tried
         self._check_thread(thread)
         # The same round without an interrupt.
-        self._calls_on_a_loop() if self._mode == "async" else self._calls()
+        self._calls_on_a_loop() if self._on_a_loop else self._calls()
         assert waits.wait() == state_of(self.counts["checks"])
         if self._runner is not None and self._chance.random() < ROUNDS_UNCHECKED / ROUNDS_OF_A_LOOP:
             self._close_loop()
@@ -293,6 +310,8 @@ if __name__ == "__main__":
     # asyncio warns about abandoned loops.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
+    # No writer waits for one that was interrupted.
+    write_queue.PATIENCE = 2 * HANG  # type: ignore[misc]
     storm = Storm(url, mode, int(seed))
     begun = time.monotonic()
     storm.run(int(interrupts))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkpointer.conftest import REMOTE
-from tests.checkpointer.interrupting import ALONE, SCENARIOS
+from tests.checkpointer.interrupting import ALONE, LOCAL, SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 500.0
@@ -38,6 +38,12 @@ def test_on_servers(scenario, kind, tmp_path):
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_on_a_storage_in_memory_that_suspends(scenario):
     rehearse(scenario, "slow:")
+
+
+@pytest.mark.parametrize("scenario", LOCAL)
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/clew.db"], ids=["memory", "sqlite"])
+def test_on_a_storage_that_runs_in_the_callers_thread(scenario, url, tmp_path):
+    rehearse(scenario, url.format(tmp_path))
 
 
 @pytest.mark.parametrize("scenario", ALONE)

@@ -16,6 +16,7 @@ import pytest
 from tests.checkpointer.conftest import SHARED
 
 ROOT = Path(__file__).parents[2]
+MODES = ["sync", "background", "async", "async-background"]
 INTERRUPTS = int(os.environ.get("CLEW_INTERRUPTS", "20"))
 
 pytestmark = [
@@ -39,19 +40,19 @@ def storm(url: str, mode: str, capsys: pytest.CaptureFixture[str], **environment
             print(f"\n{url.partition(':')[0]:10} {mode:10} seed {seed}: {done.stdout}", end="")
 
 
-@pytest.mark.parametrize("mode", ["sync", "background", "async"])
+@pytest.mark.parametrize("mode", MODES)
 def test_in_memory(mode, capsys):
     storm("memory:", mode, capsys)
 
 
-@pytest.mark.parametrize("mode", ["sync", "background", "async"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", SHARED)
 def test_on_a_store(kind, mode, tmp_path, capsys):
     with closing(kind(tmp_path)) as store:
         storm(store.url, mode, capsys)
 
 
-@pytest.mark.parametrize("mode", ["sync", "background", "async"])
+@pytest.mark.parametrize("mode", MODES)
 def test_on_a_file_that_is_encrypted_and_cached(mode, tmp_path, capsys):
     key = b64encode(bytes(range(32))).decode()
     storm(f"sqlite:///{tmp_path}/clew.db?cache=memory://", mode, capsys, CLEW_ENCRYPTION_KEYS=f"key:{key}")

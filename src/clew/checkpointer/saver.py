@@ -108,35 +108,23 @@ class Saver:
         Concurrent writers of the thread take turns, and those who wait share a commit.
         """
         save = self._new_save(address, encode, new, **more)
-        writer = self._join(address, save.fence, save)
-        if writer.waits:
-            await writer.wait_turn()
-            if isinstance(writer.outcome, Exception):
-                raise writer.outcome
-            if writer.outcome is not None:
-                return writer.outcome
-            writer.take_along(MAX_SAVES - 1)
-        try:
-            batch = Batch(self._engine, writer)
-            saved = await batch.write(save)
-            index = batch.index
-            if index is not None and len(index.loose) >= MERGE_FROM:
-                await self._merge_soon(address.thread_id, index)
-            return saved
-        finally:
-            writer.leave()
+        return await self._in_turn(address, save.fence, save, partial(self._save_in_turn, address, save))
+
+    async def _save_in_turn(self, address: Address, save: Save, writer: SaveWriter) -> Saved:
+        writer.take_along(MAX_SAVES - 1)
+        batch = Batch(self._engine, writer)
+        saved = await batch.write(save)
+        index = batch.index
+        if index is not None and len(index.loose) >= MERGE_FROM:
+            await self._merge_soon(address.thread_id, index)
+        return saved
 
     async def _update(self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any) -> Saved:
-        writer = self._join(address, self._engine.fence(address.thread_id), None)
-        if writer.waits:
-            await writer.wait_turn()
-        try:
-            return await self._update_in_turn(writer, address, changes, new, **more)
-        finally:
-            writer.leave()
+        write = partial(self._update_in_turn, address, changes, new, **more)
+        return await self._in_turn(address, self._engine.fence(address.thread_id), None, write)
 
     async def _update_in_turn(
-        self, writer: SaveWriter, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any
+        self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, writer: SaveWriter, **more: Any
     ) -> Saved:
         edited = partial(self._codec.edit, **changes)
         loader = self._loader
@@ -172,13 +160,15 @@ class Saver:
                 known = newer if newer and view and newer[0].checkpoint_id != view.checkpoint_id else None
         raise too_busy(address.thread_id)
 
-    def _join(self, address: Address, fence: int | None, save: Save | None) -> SaveWriter:
-        """Enter the thread's queue of writers.
+    def _in_turn(
+        self, address: Address, fence: int | None, save: Save | None, write: Callable[[SaveWriter], Awaitable[Saved]]
+    ) -> Awaitable[Saved]:
+        """Write in a turn of the thread's queue of writers.
 
         Writers with and without its lease have different queues, and so do background saves: one
         may have to wait in the storage until the other is done.
         """
-        return self._engine.writers.join((address.thread_id, fence, in_background()), save)
+        return self._engine.writers.in_turn((address.thread_id, fence, in_background()), save, write)
 
     def _new_save(
         self,
