@@ -8,6 +8,7 @@ import pytest
 
 import clew
 from clew.storage.memory import MemoryStorage
+from clew.testing.verdict.branches import Crossing
 from clew.testing.verdict.history import Ended, History, Looked, Started, Tried
 from clew.testing.verdict.judge import Found, judge
 from drill.ledger import Ledger, read_lines
@@ -136,6 +137,21 @@ def test_what_was_deleted_may_be_there_only_if_the_deletion_was_not_acknowledged
     noted = history(Tried(1.0, "t", 1, "append"), Ended(2.0, "t", 1), Tried(2.2, "t", 2, "delete"), *end)
     assert judge(noted, {"t": Found([(0, 1)], [(0, 1)])}).counts == faults
     assert not judge(noted, {}).counts
+
+
+@pytest.mark.parametrize(
+    ("found", "is_fault"),
+    [
+        ([(0, 1), (0, 3)], False),
+        ([(0, 1)], True),
+        ([(0, 3), (0, 1)], True),
+        ([(0, 1), (0, 3), (0, 4)], True),
+    ],
+)
+def test_a_branch_may_lack_only_what_was_never_acknowledged(found, is_fault):
+    crossing = Crossing("back-0", "c", [(0, 1), (0, 2), (0, 3)], found)
+    assert crossing.is_fault({(0, 1), (0, 3)}) is is_fault
+    assert crossing.is_fault({(0, 1), (0, 2), (0, 3)})
 
 
 def test_a_ledger_continues_after_its_writer_was_killed(tmp_path):

@@ -22,9 +22,14 @@ FIXED = {
 }  # fmt: skip
 BEFORE_STRICT = ("own", "shared", "talk", "victims", "turns")
 """The lanes of seeds that were found before rejecting saves were drawn."""
-MENDED = [("sync", 701390, BEFORE_STRICT), ("sync", 1100050, (*BEFORE_STRICT, "strict"))]
+MENDED = [
+    ("sync", 701390, BEFORE_STRICT),
+    ("sync", 1100050, (*BEFORE_STRICT, "strict")),
+    ("sync", 2006340, SCENARIOS["sync"].lanes),
+]
 """Seeds that found a fault, with their lanes. 701390: a writer was told that its thread had been
-deleted, and its commit was there in the end. 1100050: a late shipment created a deleted thread again."""
+deleted, and its commit was there in the end. 1100050: a late shipment created a deleted thread again. 2006340: a
+branch lacked a message that was read, but not acknowledged, before the primary was lost."""
 FRESH = rounds(1, 5)
 """Seconds for fresh seeds."""
 

@@ -14,7 +14,7 @@ from clew.testing.simulation.loop import Process
 from clew.testing.simulation.notes import Knowledge, Notes
 from clew.testing.simulation.plan import Step
 from clew.testing.simulation.trace import Trace
-from clew.testing.verdict.branches import PREFIX, difference, log_of, said
+from clew.testing.verdict.branches import PREFIX, Crossing, log_of, said
 from clew.testing.verdict.entries import StrangeError, check, message_entries, parsed, state_entries
 from clew.testing.verdict.history import Entry
 from clew.testing.verdict.judge import Findings
@@ -204,7 +204,7 @@ class Reader:
         self._must_live()
         # The store that serves now may not have the checkpoint yet.
         if found and found != log and not hidden:
-            self._findings.add("crossed", f"{thread}: {difference(name, log, found)}")
+            self._findings.crossings.append(Crossing(thread, name, log, found))
         self._trace.note(self._process.name, f"reads branch of {name[-6:]}: {_shown(found)}", thread)
 
     async def _look_at_description(self, thread: str, checkpointer: clew.BaseCheckpointer) -> None:

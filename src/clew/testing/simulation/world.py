@@ -20,7 +20,7 @@ from clew.testing.simulation.network import LATEST, Link, Network, Server, Weath
 from clew.testing.simulation.plan import Plan, Trouble, make_plan
 from clew.testing.simulation.scenarios import Scenario
 from clew.testing.simulation.trace import Trace
-from clew.testing.verdict.branches import PREFIX, crossed
+from clew.testing.verdict.branches import PREFIX, crossings
 from clew.testing.verdict.history import History
 from clew.testing.verdict.judge import Findings, Found, judge
 from clew.testing.verdict.stock import compare, take_stock
@@ -205,6 +205,7 @@ class World:
                 await again.arelease()
         except ClewError as error:
             findings.add("damaged", f"{type(error).__name__}: {error}")
+        self._judge_crossings()
         judged = judge(self.history, found, may_hide=scenario.may_hide, loose=scenario.loose)
         findings.counts.update(judged.counts)
         findings.texts += judged.texts
@@ -212,8 +213,15 @@ class World:
 
     async def _judge_branches(self, store: clew.BaseCheckpointer) -> None:
         for thread in sorted({each.thread for each in self.history.writes if each.thread.startswith(PREFIX)}):
-            async for text in crossed(store, thread):
-                self.findings.add("crossed", f"{thread}: {text}")
+            async for crossing in crossings(store, thread):
+                self.findings.crossings.append(crossing)
+
+    def _judge_crossings(self) -> None:
+        # Only a pair can lose a store, and with it a commit that was read before it was acknowledged.
+        kept = [each for each in self.history.writes if each.acknowledged or not self.scenario.replicated]
+        for each in self.findings.crossings:
+            if each.is_fault({write.entry for write in kept if write.thread == each.thread}):
+                self.findings.add("crossed", str(each))
 
     def _observer(self) -> clew.BaseCheckpointer:
         """Return a checkpointer in a new process, with a good clock and good connections."""

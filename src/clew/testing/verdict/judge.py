@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal
 
+from clew.testing.verdict.branches import Crossing
 from clew.testing.verdict.history import Entry, History, Kind, Part, Read, View, Write, out_of_rows
 
 Fault = Literal[
@@ -51,6 +52,8 @@ class Findings:
 
     counts: Counter[Fault] = field(default_factory=Counter)
     texts: list[str] = field(default_factory=list)
+    crossings: list[Crossing] = field(default_factory=list)
+    """Branches to judge when it is known which commits were acknowledged."""
     hidden: int = 0
     """Reads that lacked what the lost store had not shipped yet, as documented for async mode."""
 
