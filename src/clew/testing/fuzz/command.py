@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from clew.testing.fuzz.calls import CALLS
 from clew.testing.fuzz.runner import KINDS, Result, around, golden_files, numbered, replay, run_cases
+from clew.testing.progress import progress
 
 
 class Tally:
@@ -58,18 +58,15 @@ def _run(
     kind: str, seed: int, count: int | None, until: float, jobs: int, golden: Sequence[Path], console: Console
 ) -> bool:
     tally, begun = Tally(), time.monotonic()
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn(),
-        console=console, disable=not console.is_terminal,
-    ) as progress:  # fmt: skip
-        bar = progress.add_task(kind, total=until - begun if count is None else count, done="")
+    with progress(console, kind, until - begun if count is None else count) as show:
         for result in run_cases(kind, numbered(seed, count, until), around(kind, golden), jobs):
             tally.add(result)
             for text in result.findings[:3]:
-                progress.console.print(f"{kind}:{result.number}: {text}", markup=False)
+                console.print(f"{kind}:{result.number}: {text}", markup=False)
             so_far = time.monotonic() - begun if count is None else tally.counts["cases"]
-            shown = f"{tally.counts['cases']:,} cases, {tally.counts['calls']:,} calls, {len(tally.failed)} failed"
-            progress.update(bar, completed=so_far, done=shown)
+            show(
+                so_far, f"{tally.counts['cases']:,} cases, {tally.counts['calls']:,} calls, {len(tally.failed)} failed"
+            )
     took = time.monotonic() - begun
     console.print(
         f"{kind}: {tally.counts['cases']:,} cases from {seed}, {tally.counts['calls']:,} calls ({tally.counts['refused']:,} "

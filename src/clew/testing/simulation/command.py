@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from clew.testing.progress import progress
 from clew.testing.simulation.plan import Plan
 from clew.testing.simulation.scenarios import SCENARIOS, Scenario
 from clew.testing.simulation.shrink import described, shrink
@@ -111,17 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, seeds: Sequence[int], jobs: int, console: Console) -> int:
     total = Tally()
     begun = time.monotonic()
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(), console=console, disable=not console.is_terminal,
-    ) as progress:  # fmt: skip
-        bar = progress.add_task(name, total=len(seeds), rate="")
+    with progress(console, name, len(seeds)) as show:
         for tally in run_many(name, seeds, jobs):
             total.merge(tally)
             for seed, texts in sorted(tally.failed.items()):
-                progress.console.print(f"{name}: seed {seed}: {'; '.join(texts[:3])}", markup=False)
+                console.print(f"{name}: seed {seed}: {'; '.join(texts[:3])}", markup=False)
             rate = total.seeds / max(0.001, time.monotonic() - begun)
-            progress.update(bar, completed=total.seeds, rate=f"{rate:.1f} seeds/s, {len(total.failed)} failed")
+            show(total.seeds, f"{total.seeds:,} seeds, {rate:.1f} seeds/s, {len(total.failed)} failed")
     took = time.monotonic() - begun
     console.print(
         f"{name}: {total.seeds:,} seeds from {seeds[0]}, {total.commits:,} commits (at least {total.fewest} a seed), "
