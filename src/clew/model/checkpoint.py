@@ -65,6 +65,7 @@ class CheckpointMetadata(DictRecord):
 
     _times: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at"})
     _users: ClassVar[frozenset[str]] = frozenset({"user_id"})
+    _given: ClassVar[frozenset[str]] = frozenset({"metadata", "step"})
 
     if TYPE_CHECKING:
 
@@ -158,6 +159,7 @@ class Checkpoint(DictRecord, Generic[StateT]):
     version: str | None = field(default=None, compare=False)
 
     _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"metadata": CheckpointMetadata}
+    _given: ClassVar[frozenset[str]] = frozenset({"state"})
 
     @property
     def checkpoint_id(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,8 @@ from msgspec import to_builtins
 
 from clew.errors import ConfigError
 from clew.model.config import ANY_USER
+
+Convert = Callable[[Any], Any]
 
 
 class DictRecord:
@@ -27,15 +29,20 @@ class DictRecord:
     """Fields that are mappings whose values are nested records."""
     _users: ClassVar[frozenset[str]] = frozenset()
     """Fields that name a user. `ANY_USER` is a right of the caller, and not data."""
+    _given: ClassVar[frozenset[str]] = frozenset()
+    """Fields with values of the application, which may have any type."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists."""
+    def to_dict(self, *, convert: Convert | None = None) -> dict[str, Any]:
+        """Return the fields as a dict: times in ISO 8601, durations in seconds, tuples as lists.
+
+        `convert` is applied to the application's own values, such as states, metadata and content.
+        """
         kind: object = type(self)  # As `type[Self]`, mypy asks if the records are hashable, not their class.
-        names, values, converted = _plan(kind)
+        names, values, converters = _plan(kind, convert)
         shown = dict(zip(names, values(self), strict=True))
-        for name, convert in converted:
+        for name, converter in converters:
             if shown[name] is not None:
-                shown[name] = convert(shown[name])
+                shown[name] = converter(shown[name])
         return shown
 
     @classmethod
@@ -64,18 +71,18 @@ class DictRecord:
         return tuple(value) if name in cls._tuples else value
 
 
-@cache
+@lru_cache(maxsize=256)
 def _plan(
-    cls: type[DictRecord],
-) -> tuple[list[str], Callable[[DictRecord], tuple[Any, ...]], list[tuple[str, Callable[[Any], Any]]]]:
+    cls: type[DictRecord], convert: Convert | None
+) -> tuple[list[str], Callable[[DictRecord], tuple[Any, ...]], list[tuple[str, Convert]]]:
     """The names of a class's fields, a function that reads all of them, and the fields to convert."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-    converted = [(name, convert) for name in names if (convert := _converter(cls, name)) is not None]
+    converters = [(name, found) for name in names if (found := _converter(cls, name, convert)) is not None]
     # Fields are read at once, because answers of the server have hundreds. attrgetter returns a tuple for two or more.
-    return names, attrgetter(*names), converted
+    return names, attrgetter(*names), converters
 
 
-def _converter(cls: type[DictRecord], name: str) -> Callable[[Any], Any] | None:
+def _converter(cls: type[DictRecord], name: str, convert: Convert | None) -> Convert | None:
     """The conversion of a field for `to_dict`. Most fields need none."""
     if name in cls._times:
         return _iso
@@ -84,11 +91,14 @@ def _converter(cls: type[DictRecord], name: str) -> Callable[[Any], Any] | None:
     if name in cls._users:
         return lambda value: None if value is ANY_USER else value
     if name in cls._nested:
-        to_dict, mapping = cls._nested[name].to_dict, name in cls._mappings
+        to_dict: Convert = partial(cls._nested[name].to_dict, convert=convert)
+        mapping = name in cls._mappings
         if name in cls._tuples:
             return lambda value: [to_dict(item) for item in value]
         return lambda value: _each(to_dict, value, False, mapping)
-    return list if name in cls._tuples else None
+    if name in cls._tuples:
+        return list if convert is None or name not in cls._given else lambda value: convert(list(value))
+    return convert if name in cls._given else None
 
 
 def _iso(value: Any) -> Any:

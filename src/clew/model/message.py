@@ -40,6 +40,7 @@ class Message(DictRecord):
 
     _times: ClassVar[frozenset[str]] = frozenset({"created_at"})
     _tuples: ClassVar[frozenset[str]] = frozenset({"tool_calls", "tool_results"})
+    _given: ClassVar[frozenset[str]] = frozenset({"content", "tool_calls", "metadata", "tool_results", "usage", "raw"})
 
     def text(self) -> str:
         """The plain text of the content."""

@@ -58,6 +58,7 @@ class ThreadInfo(DictRecord):
     _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"head": CheckpointInfo, "retention": RetentionPolicy}
     _times: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at"})
     _tuples: ClassVar[frozenset[str]] = frozenset({"tags"})
+    _given: ClassVar[frozenset[str]] = frozenset({"metadata", "forked_from"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

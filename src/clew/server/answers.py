@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, cast
 
 import clew
+from clew.server.interchange import to_json
 
 
 class Told(Protocol):
-    """A result that has a form for answers."""
+    """A record that has a form for answers."""
 
-    def to_dict(self) -> dict[str, Any]: ...
+    def to_dict(self, *, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]: ...
 
 
 T = TypeVar("T", bound=Told)
@@ -24,8 +25,9 @@ Next = str | int | None
 
 
 def told(record: T) -> T:
-    """Return the form of `record` for answers: a dict, in spite of its type, which says what is in the dict."""
-    return cast("T", record.to_dict())
+    """Return the form of `record` for answers: a dict of JSON's types, in spite of its type, which says what is
+    in the dict."""
+    return cast("T", record.to_dict(convert=to_json))
 
 
 def page(

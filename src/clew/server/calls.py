@@ -149,19 +149,19 @@ class Answer(Response[C]):
         await send({"type": "http.response.body", "body": self._body})
 
 
-def answer(content: C, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[C]:
+def answer(content: C) -> Response[C]:
     """Return a JSON response with `content`, in which types that JSON lacks are marked."""
-    return Answer(to_json(content), status, headers or {})
+    return plain(to_json(content))
 
 
-def plain(content: C) -> Response[C]:
-    """Return a JSON response with `content`, all of which has types that JSON has, and ids as keys."""
-    return Answer(content, 200, {})
+def plain(content: C, *, status: int = 200, headers: dict[str, str] | None = None) -> Response[C]:
+    """Return a JSON response with `content`, all of which has types that JSON has: `told` gives such a form."""
+    return Answer(content, status, headers or {})
 
 
 def saved(checkpoint: clew.Checkpoint) -> Response[clew.CheckpointMetadata]:
     """Return the response to a save: the checkpoint without its state, and its ETag."""
-    return answer(told(checkpoint.metadata), status=201, headers={"ETag": etag(checkpoint)})
+    return plain(told(checkpoint.metadata), status=201, headers={"ETag": etag(checkpoint)})
 
 
 def found(value: C | None, what: str) -> C:

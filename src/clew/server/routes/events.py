@@ -13,9 +13,8 @@ from litestar.params import HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 import clew
-from clew.server.answers import StreamError
+from clew.server.answers import StreamError, told
 from clew.server.calls import Name, UserId, call_of
-from clew.server.interchange import to_json
 
 QUIET: Final = 15.0
 """Seconds without an event after which a comment keeps proxies from closing the connection."""
@@ -106,7 +105,7 @@ async def _stream(request: Request[Any, Any, Any], config: dict[str, Any], since
             yield ServerSentEventMessage(data=None, comment="watching")
             while True:
                 async for event in current:
-                    data = json.dumps(to_json(event.to_dict()))
+                    data = json.dumps(told(event))
                     yield ServerSentEventMessage(id=event.position, event=event.kind, data=data)
                 if current not in streams:
                     return

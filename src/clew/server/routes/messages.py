@@ -24,6 +24,7 @@ from clew.server.calls import (
     call_of,
     derived_id,
     found,
+    plain,
     with_ids,
 )
 from clew.server.interchange import from_json
@@ -84,7 +85,7 @@ async def list_messages(
     else:
         newest, following = page(listed[::-1], last, lambda end: end.message_id)
         messages = newest[::-1]
-    return answer({"messages": messages, "next": following})
+    return plain({"messages": messages, "next": following})
 
 
 @post("/threads/{thread_id:str}/messages", summary="Append messages", tags=["messages"])
@@ -101,7 +102,7 @@ async def post_messages(
     base = derived_id(call, idempotency_key, "messages", config["thread_id"])
     messages = with_ids([from_json(message) for message in data.messages], base)
     await call.memory.aput_messages(config, messages, from_json(data.metadata))
-    return answer({"appended": len(messages)}, status=201)
+    return plain({"appended": len(messages)}, status=201)
 
 
 @get("/threads/{thread_id:str}/messages/{message_id:str}", summary="Get a message", tags=["messages"])
@@ -111,7 +112,7 @@ async def get_message(
     """Return one message."""
     call = call_of(request)
     message = await call.memory.aget_message(call.config(thread_id, user_id), unquote(message_id))
-    return answer(told(found(message, "the message")))
+    return plain(told(found(message, "the message")))
 
 
 @delete(

@@ -8,7 +8,7 @@ from litestar import Request, Response, get
 from litestar.params import QueryParameter
 
 from clew.server.answers import HitPage, page
-from clew.server.calls import PageLimit, Position, UserId, answer, call_of
+from clew.server.calls import PageLimit, Position, UserId, call_of, plain
 
 Text = Annotated[str, QueryParameter(name="q", min_length=1, max_length=1000, description="Text to find, in any case.")]
 
@@ -24,7 +24,7 @@ async def search(
     user = call.caller.acting_for(user_id)
     hits = await call.memory.asearch(text, user_id=user, limit=limit + 1, before=before)
     shown, following = page(hits, limit, lambda last: last.position)
-    return answer({"hits": shown, "next": following})
+    return plain({"hits": shown, "next": following})
 
 
 HANDLERS = [search]

@@ -38,6 +38,7 @@ from clew.server.calls import (
     etag,
     found,
     matched_id,
+    plain,
     saved,
     with_ids,
 )
@@ -75,7 +76,7 @@ async def get_state(
     if if_none_match is not None and tag in [each.strip() for each in if_none_match.split(",")]:
         unchanged: Response[Any] = Response(None, status_code=304, headers={"ETag": tag})
         return unchanged
-    return answer(told(checkpoint), headers={"ETag": tag})
+    return plain(told(checkpoint), headers={"ETag": tag})
 
 
 @post("/threads/{thread_id:str}/checkpoints", summary="Save a state", tags=["states"])
@@ -149,7 +150,7 @@ async def list_checkpoints(
     config = call.config(thread_id, user_id, namespace=namespace)
     listed = await call.memory.alist_checkpoints(config, limit=limit + 1, before=before)
     shown, following = page(listed, limit, lambda last: last.checkpoint_id)
-    return answer({"checkpoints": shown, "next": following})
+    return plain({"checkpoints": shown, "next": following})
 
 
 @delete(
@@ -185,7 +186,7 @@ async def get_history(
     config = call.config(thread_id, user_id, namespace=namespace)
     loaded = await call.memory.aget_history(config, limit + 1, before=before)
     shown, following = page(loaded, limit, lambda last: last.checkpoint_id)
-    return answer({"checkpoints": shown, "next": following})
+    return plain({"checkpoints": shown, "next": following})
 
 
 @get("/threads/{thread_id:str}/diff", summary="Compare two states", tags=["states"])
@@ -237,7 +238,7 @@ async def put_attachments(
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace, write=True)
     await call.memory.aput_attachments(config, from_json(data.attachments))
-    return answer({"attachments": sorted(data.attachments)}, status=201)
+    return plain({"attachments": sorted(data.attachments)}, status=201)
 
 
 def _place(config: dict[str, Any]) -> tuple[str, str]:

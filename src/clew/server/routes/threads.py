@@ -20,10 +20,10 @@ from clew.server.calls import (
     Position,
     Search,
     UserId,
-    answer,
     call_of,
     derived_id,
     found,
+    plain,
     saved,
 )
 from clew.server.interchange import from_json
@@ -68,7 +68,7 @@ async def list_threads(
         before=before,
     )
     shown, following = page(threads, limit, lambda last: last.position, offset)
-    return answer({"threads": shown, "next": following})
+    return plain({"threads": shown, "next": following})
 
 
 @get("/threads/{thread_id:str}", summary="Get a thread", tags=["threads"])
@@ -78,7 +78,7 @@ async def get_thread(
     """Return the thread's description, head and counts."""
     call = call_of(request)
     thread = await call.memory.aget_thread(call.config(thread_id, user_id))
-    return answer(told(found(thread, "the thread")))
+    return plain(told(found(thread, "the thread")))
 
 
 @patch("/threads/{thread_id:str}", summary="Describe a thread", tags=["threads"])
@@ -89,7 +89,7 @@ async def describe_thread(
     call = call_of(request)
     config = call.config(thread_id, user_id, write=True)
     await call.memory.aput_thread(config, from_json(data))
-    return answer(told(found(await call.memory.aget_thread(config), "the thread")))
+    return plain(told(found(await call.memory.aget_thread(config), "the thread")))
 
 
 @delete("/threads/{thread_id:str}", summary="Delete a thread", tags=["threads"], status_code=204)
@@ -114,10 +114,10 @@ async def fork_thread(
     if new is not None and idempotency_key is not None:
         existing = await call.memory.aget_thread({**config, "thread_id": new, "checkpoint_id": None})
         if existing is not None and (existing.forked_from or {}).get("thread_id") == config["thread_id"]:
-            return answer(told(existing), status=201)
+            return plain(told(existing), status=201)
     forked = await call.memory.afork(config, new)
     thread = await call.memory.aget_thread({**config, "thread_id": forked["thread_id"], "checkpoint_id": None})
-    return answer(told(found(thread, "the fork")), status=201)
+    return plain(told(found(thread, "the fork")), status=201)
 
 
 @post("/threads/{thread_id:str}/rewind", summary="Go back", tags=["threads"])

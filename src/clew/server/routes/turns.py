@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 import clew
 from clew.server.answers import BegunTurn
 from clew.server.bodies import NewCheckpoint
-from clew.server.calls import Name, UserId, answer, call_of, saved
-from clew.server.interchange import from_json
+from clew.server.calls import Name, UserId, call_of, plain, saved
+from clew.server.interchange import from_json, to_json
 from clew.server.turns import Turns
 
 
@@ -33,7 +33,7 @@ async def begin_turn(
     config = call.config(thread_id, user_id, write=True)
     begin = from_json(data.begin)
     turn_id, turn = await _turns(request).begin(call.caller, config, begin=begin, wait=data.wait, ttl=data.ttl)
-    return answer({"turn_id": turn_id, "state": turn.state, "ttl": data.ttl}, status=201)
+    return plain({"turn_id": turn_id, "state": to_json(turn.state), "ttl": data.ttl}, status=201)
 
 
 @post("/turns/{turn_id:str}/checkpoints", summary="Save in a turn", tags=["turns"])
