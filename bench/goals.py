@@ -10,6 +10,8 @@ from bench.measure import Measure
 SAVE = {"sqlite": 2.0, "postgres": 1.5, "redis": 1.5}
 SAVERS = {"sqlite": (3.0, None), "postgres": (1.5, 2.5), "redis": (2.5, None)}
 STORED = {"sqlite": 1.0, "postgres": 1.2}
+BEFORE = ", before"
+"""The end of the name of a target that is an earlier version."""
 AHEAD = {"save": 35.0, "savers": 25.0}
 """Required speed-up over LangGraph's saver on PostgreSQL."""
 
@@ -155,6 +157,23 @@ def long(table: Table) -> Iterator[Figure]:
         own = table.get(what, "clew")
         if own is not None:
             yield Figure(f"{what}, of a turn's 1 KB", own.median / 1e3, 16.0, f"{shown(own)} a save")
+
+
+SLOWER = 1.05
+"""Required ratio to an earlier version of Clew."""
+
+
+def against(measures: Sequence[Measure]) -> Iterator[Figure]:
+    """Compare each measure with that of the earlier version."""
+    table = Table("", measures)
+    for measure in measures:
+        if measure.unit in ("ms", "B", "/s"):
+            more = measure.unit == "/s"
+            bound = 1 / SLOWER if more else SLOWER
+            name = f"{measure.what}: {measure.target} against before"
+            yield from table.ratio(
+                measure.what, measure.target, measure.target + BEFORE, bound, at_least=more, name=name
+            )
 
 
 SEARCH = {"few": 20.0, "many": 100.0}

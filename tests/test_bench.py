@@ -20,6 +20,7 @@ from bench import __main__ as harness
 from bench import outcome, peers, publish, tables
 from bench.charts import chart
 from bench.conversation import json_bytes, messages
+from bench.earlier import earlier
 from bench.figure import Figure
 from bench.goals import GOALS, goals_of
 from bench.measure import Measure, in_turn
@@ -50,6 +51,7 @@ EXPECTED = {
         "clew, 4 writers of a thread: slowest against median writer",
     },
     "endless": {"save 200 against save 20 of a thread", "memory of the index, of max_index_bytes"},
+    "methods": {"a turn", "processor time: a turn", "list the last 20 messages", "fork"},
     "cleanup": {"cleanup of 200 checkpoints"},
     "search": {
         "a word that 20 messages have, all users, among 600 messages",
@@ -92,7 +94,8 @@ def medians(found: Outcome, what: str) -> dict[str, float]:
 def test_a_workload_runs_on_sqlite_and_gives_what_it_says(workload: str) -> None:
     found = run(workload, "sqlite")
     assert {each.what for each in found.measures} | {each.name for each in found.figures} >= EXPECTED[workload]
-    assert found.figures, "a workload without a goal shows nothing"
+    # The goal of `methods` is not to be slower than an earlier version.
+    assert found.figures or workload == "methods", "a workload without a goal shows nothing"
     assert all(each.median >= 0 for each in found.measures)
 
 
@@ -128,6 +131,19 @@ def test_code_that_is_slowed_down_shows_up_slower(monkeypatch: pytest.MonkeyPatc
     assert medians(slowed, "save, turn 8")["clew"] > medians(quick, "save, turn 8")["clew"]
     for other in ("raw", "clew update"):
         assert medians(slowed, "save, turn 8")[other] < 20, "only the slowed-down code is slower"
+
+
+def test_two_versions_of_clew_are_measured_in_turn(tmp_path: Path) -> None:
+    other = earlier("HEAD", tmp_path)
+    found = harness.measured("methods", "memory", size="tiny", report=lambda _: None, other=other)[0]
+    assert medians(found, "a turn").keys() == {"clew", "clew, before"}
+    assert found.code["clew, before"] == found.code["clew"].replace("clew.", "clew_before.", 1)
+    assert {each.name for each in found.figures} >= {"a turn: clew against before", "fork: clew against before"}
+
+
+def test_an_unknown_revision_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no sources of 'nowhere'"):
+        earlier("nowhere", tmp_path)
 
 
 def test_a_target_that_forgets_messages_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

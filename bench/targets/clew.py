@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import clew
+from bench.goals import BEFORE
 from bench.places import STORAGES
 from bench.targets.protocol import State, Target
 from clew.clock import SystemClock
@@ -19,9 +21,10 @@ class Clew(Target):
 
     name = "clew"
     storages = STORAGES
+    package: ClassVar[Any] = clew
 
     async def open(self) -> None:
-        self.checkpointer = clew.connect(self.place.url, **self.options())
+        self.checkpointer: clew.Checkpointer = self.package.connect(self.place.url, **self.options())
         await self.checkpointer.asetup()
 
     def options(self) -> dict[str, Any]:
@@ -122,6 +125,12 @@ class OwnedClew(Clew):
     async def cleanup(self, thread: str) -> int:
         policy = clew.RetentionPolicy(max_history=2)
         return (await self.checkpointer.acleanup(policy, config=self.config(thread))).checkpoints
+
+
+def versions(package: ModuleType) -> list[type[Target]]:
+    """Return the targets of this version of Clew and of another one, `package`."""
+    now: list[type[Target]] = [Clew, ClewUpdate]
+    return now + [type(each.__name__, (each,), {"name": each.name + BEFORE, "package": package}) for each in now]
 
 
 STATE = (Clew,)

@@ -15,6 +15,7 @@ from bench.workloads import (
     growing,
     http,
     long,
+    methods,
     readers,
     savers,
     search,
@@ -57,6 +58,7 @@ WORKLOADS = {
     "long": Workload("W7: 10,000 messages in one thread", long.run),
     "contended": Workload("W8: many writers of one thread", contended.run, beside_peers=False),
     "endless": Workload("W9: a thread that is saved to for ever", endless.run, beside_peers=False),
+    "methods": Workload("W10: the other calls", methods.run, beside_peers=False),
     "cleanup": Workload(
         "a cleanup of old checkpoints", cleanup.run, ("sqlite", "postgres", "redis"), beside_peers=False
     ),
