@@ -58,12 +58,12 @@ FULL = (
 SHORT = 8
 """How often a state machine runs in the ring quick."""
 SHORTER = {
-    "TestMemoryMachine": 10,
-    "TestCopyingMachine": 15,
-    "TestCachedMachine": 15,
-    "TestEncryptedMachine": 15,
+    "TestMemoryMachine": 6,
+    "TestCopyingMachine": 8,
+    "TestCachedMachine": 8,
+    "TestEncryptedMachine": 8,
     "TestPostgresWithRedisMachine": 4,
-    "TestRedisClusterMachine": 8,
+    "TestRedisClusterMachine": 4,
 }
 """How often the state machine of a wrapper runs in the ring test. Those of the storages are not shortened."""
 ALIKE = (

@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from tests.checkpointer.support import start
+from tests.rings import rounds
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
@@ -71,9 +72,9 @@ def check(path, name, acknowledged):
         return head["n"], len(said)
 
 
-def test_twenty_processes_killed_at_random_lose_nothing_acknowledged(tmp_path):
+def test_processes_killed_at_random_lose_nothing_acknowledged(tmp_path):
     path, chance, begin = tmp_path / "clew.db", random.Random(7), 0
-    for _ in range(20):
+    for _ in range(rounds(7, 20)):
         process = start(_WRITER, path, "t", begin)
         acknowledged = kill_after(process, chance.randint(1, 12))
         head, said = check(path, "t", acknowledged)
@@ -91,7 +92,7 @@ def test_twenty_processes_killed_at_random_lose_nothing_acknowledged(tmp_path):
 def test_several_writers_of_one_file_killed_at_once_lose_nothing_acknowledged(tmp_path):
     path, chance = tmp_path / "clew.db", random.Random(8)
     begins = {"a": 0, "b": 0, "c": 0}
-    for _ in range(3):
+    for _ in range(rounds(2, 3)):
         processes = {name: start(_WRITER, path, name, begin) for name, begin in begins.items()}
         for name, process in processes.items():
             acknowledged = kill_after(process, chance.randint(5, 25))
@@ -125,7 +126,7 @@ threading.Event().wait()
 
 def test_a_killed_group_commit_is_there_for_each_thread_that_was_told_so(tmp_path):
     chance = random.Random(9)
-    for turn in range(4):
+    for turn in range(rounds(2, 4)):
         path = tmp_path / f"{turn}.db"
         process = start(_GROUP, path)
         acknowledged: dict[str, int] = {}

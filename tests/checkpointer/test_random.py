@@ -63,7 +63,7 @@ def work_at_random(store, seed, *, processes, **options):
     chance, model = random.Random(seed), Model()
     opened = [store.open(max_index_bytes=chance.choice([0, 100_000, 64 << 20]), **options) for _ in range(processes)]
     names = ["a", "b"]
-    for step in range(220):
+    for step in range(rounds(110, 220)):
         checkpointer, name = chance.choice(opened), chance.choice(names)
         state = checkpointer.get_state(name)
         assert state == model.head(name), f"step {step}"

@@ -64,6 +64,7 @@ class StatesContract(CheckpointContract, ValueContract, RemovalContract, ForkCon
     """The parts of the contract that a hot tier could break."""
 
 
+@pytest.mark.full
 class TestMemoryWithSQLite(StatesContract):
     def make_storage(self, tmp_path: Path) -> Storage:
         return cached(MemoryStorage(), SQLiteStorage(tmp_path / "hot.db", synchronous="NORMAL"))
@@ -87,6 +88,7 @@ class TestLockedAndCached(CheckpointContract, ValueContract, RemovalContract, Fo
         return LockingStorage(cached(MemoryStorage()), timeout=60, expiry=120)
 
 
+@pytest.mark.full
 class TestCachedAndFaulty(FaultyContract):
     """The cold storage fails and loses answers, and the caller of the cache retries."""
 
@@ -105,6 +107,7 @@ class TestFaultyHotTier(StatesContract):
         return cached(MemoryStorage(), FaultyStorage(MemoryStorage(), faults))
 
 
+@pytest.mark.full
 class TestDeadHotTier(StatesContract):
     """The hot storage never answers."""
 

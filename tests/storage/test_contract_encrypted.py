@@ -94,6 +94,7 @@ class TestTwoEncryptedStorages(Encrypted, CommitContract, ForkContract, SearchCo
         return replicated(encrypted(MemoryStorage()), encrypted(MemoryStorage()), mode="async")
 
 
+@pytest.mark.full
 class TestEncryptedAndFaulty(Encrypted, CommitContract, ForkContract, ThreadContract):
     """The inner storage fails and loses answers, and the caller retries."""
 

@@ -25,10 +25,13 @@ def retried(inner: Storage, plan: str) -> Storage:
     return RetryingStorage(FaultyStorage(inner, PLANS[plan]()), attempts=1000)
 
 
+LOST, SOME = PLANS
+
+
 class FaultyContract(StorageContract):
     answers_get_lost = True
 
-    @pytest.fixture(autouse=True, params=list(PLANS))
+    @pytest.fixture(autouse=True, params=[LOST, pytest.param(SOME, marks=pytest.mark.full)])
     def plan(self, request: pytest.FixtureRequest) -> str:
         self.chosen = str(request.param)
         return self.chosen
@@ -36,6 +39,11 @@ class FaultyContract(StorageContract):
 
 class TestFaultyMemoryStorage(FaultyContract):
     paths = ("cold", "retried")
+
+    @pytest.fixture(autouse=True, params=[LOST, SOME])
+    def plan(self, request: pytest.FixtureRequest) -> str:
+        self.chosen = str(request.param)
+        return self.chosen
 
     def make_storage(self, tmp_path: Path) -> Storage:
         return retried(MemoryStorage(), self.chosen)

@@ -341,10 +341,10 @@ def is_64th(number: int) -> bool:
     ("others", "at_64th"),
     [
         (put_new_messages, put_state),
-        (put_new_messages, put_messages),
-        (put_new_messages, describe),
+        pytest.param(put_new_messages, put_messages, marks=pytest.mark.full),
+        pytest.param(put_new_messages, describe, marks=pytest.mark.full),
         (put_state, remove_state),
-        (put_state, put_new_messages),
+        pytest.param(put_state, put_new_messages, marks=pytest.mark.full),
         (describe, put_state),
     ],
     ids=lambda kind: kind.__name__,

@@ -44,7 +44,7 @@ with ClewSaver(url) as saver:
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=["sqlite", "postgres", pytest.param("redis", marks=pytest.mark.full)])
 def place(request, tmp_path):
     """The URL of a store and its server, if there is one."""
     if request.param == "sqlite":
