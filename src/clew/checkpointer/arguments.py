@@ -41,9 +41,11 @@ def checked_policy(policy: RetentionPolicy | None, name: str) -> RetentionPolicy
 
 
 def checked_mapping(value: Mapping[str, Any] | None, name: str, of: str = "") -> dict[str, Any]:
-    if value is not None and not isinstance(value, Mapping):
+    if value is None:
+        return {}
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise ConfigError(f"{name} must be a mapping{of}, not {type(value).__name__}")
-    return dict(value or {})
+    return dict(value)
 
 
 def checked_names(names: Iterable[str] | str, name: str) -> list[str]:

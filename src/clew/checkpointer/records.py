@@ -13,7 +13,7 @@ from clew.dialects.messages import derived, is_plain, received
 from clew.dialects.usage import NAMES as TOKENS
 from clew.dialects.usage import counted
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
-from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata
+from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata, made
 from clew.model.config import User, checked_text
 from clew.model.message import DAMAGED_ROLE, Message, folded
 from clew.model.records import MOST_TOKENS, AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
@@ -27,12 +27,12 @@ BAD_RECORD: Final = (*UNREADABLE, ConfigError, SchemaVersionError)
 
 
 def checkpoint_metadata(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointMetadata:
-    return CheckpointMetadata(**_fields(codec, thread_id, user, record))
+    return made(CheckpointMetadata, _fields(codec, thread_id, user, record))
 
 
 def checkpoint_info(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointInfo:
     """The checkpoint for a list; if it is damaged, its metadata says so."""
-    return CheckpointInfo(**_fields(codec, thread_id, user, record, in_list=True), size=record.size)
+    return made(CheckpointInfo, {**_fields(codec, thread_id, user, record, in_list=True), "size": record.size})
 
 
 def _fields(

@@ -24,19 +24,28 @@ def _takes_other_names(cls: type[_C]) -> type[_C]:
     init: Any = vars(cls)["__init__"]
 
     @wraps(init)
-    def initialize(
-        self: Any, *, session_id: str | None = None, timestamp: datetime | None = None, **fields: Any
-    ) -> None:
-        if session_id is not None and fields.setdefault("thread_id", session_id) != session_id:
-            raise ConfigError("session_id is another name of thread_id: give one of them")
-        if timestamp is not None and fields.setdefault("updated_at", timestamp) != timestamp:
-            raise ConfigError("timestamp is another name of updated_at: give one of them")
-        if fields.get("created_at") is None:
-            fields["created_at"] = fields.get("updated_at")
-        init(self, **fields)
+    def initialize(self: Any, **fields: Any) -> None:
+        init(self, **_with_usual_names(fields))
 
     type.__setattr__(cls, "__init__", initialize)
     return cls
+
+
+def _with_usual_names(fields: dict[str, Any]) -> dict[str, Any]:
+    for other, name in _OTHER_NAMES.items():
+        value = fields.pop(other, None)
+        if value is not None and fields.setdefault(name, value) != value:
+            raise ConfigError(f"{other} is another name of {name}: give one of them")
+    if fields.get("created_at") is None:
+        fields["created_at"] = fields.get("updated_at")
+    return fields
+
+
+def made(cls: type[_C], fields: Mapping[str, Any]) -> _C:
+    """Return a record of `cls`, all of whose fields have their usual names: lists make thousands of them."""
+    record = object.__new__(cls)
+    cls.__init__.__wrapped__(record, **fields)  # type: ignore[attr-defined]
+    return record
 
 
 @_takes_other_names

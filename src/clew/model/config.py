@@ -69,9 +69,9 @@ def read_config(config: Config | str) -> Address:
         return Address(
             thread_id=config["thread_id"], user=config["user_id"], run_id=None, checkpoint_id=None, namespace=""
         )
-    if isinstance(config, (str, int)) and not isinstance(config, bool):
+    if type(config) is str or (isinstance(config, (str, int)) and not isinstance(config, bool)):
         return Address(thread_id=_thread_id(config), user=None, run_id=None, checkpoint_id=None, namespace="")
-    if not isinstance(config, Mapping):
+    if type(config) is not dict and not isinstance(config, Mapping):
         raise ConfigError(f"config must be a mapping with a 'thread_id', or a thread id; got {type(config).__name__}")
     thread_id = config.get("thread_id")
     if thread_id is None:
@@ -93,7 +93,7 @@ def read_user(config: Config | str) -> User:
     """Return the user that `config` names. A number becomes its digits."""
     if isinstance(config, str):
         return None
-    if not isinstance(config, Mapping):
+    if type(config) is not dict and not isinstance(config, Mapping):
         raise ConfigError(f"config must be a mapping; got {type(config).__name__}")
     if not (config.keys() if type(config) is dict else set(config)) <= _KEYS:
         _check_keys(config)
@@ -152,6 +152,9 @@ def _optional_text(name: str, value: object) -> str | None:
 
 
 def _text(name: str, value: object) -> str:
+    # Nearly all ids are plain: no name is spelled out for an error.
+    if type(value) is str and value and value.isascii():
+        return value
     return checked_text(f"config[{name!r}]", value)
 
 
