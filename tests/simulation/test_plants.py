@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -89,3 +90,13 @@ def test_the_command_names_the_seeds_that_fail_and_replays_them(forgetting, caps
 def test_the_command_succeeds_if_nothing_is_wrong(capsys):
     assert command.main(["--only", "plain", "--seeds", "4", "--jobs", "2"]) == 0
     assert "4 seeds from 1" in capsys.readouterr().out
+
+
+def test_a_seed_of_another_length_is_replayed_with_that_length(forgetting, capsys):
+    assert command.main(["--only", "forgetting", "--seeds", "8", "--jobs", "1", "--steps", "200"]) == 1
+    written = capsys.readouterr().out
+    seed = re.search(r"--seed (\d+) --steps 200'", written)
+    assert seed, written
+    assert command.main(["--only", "forgetting", "--seed", seed[1], "--steps", "200"]) == 1
+    outcomes = [simulate(replace(SCENARIOS["plain"], steps=steps), 1) for steps in (100, 350)]
+    assert 30 < outcomes[0].commits < outcomes[1].commits / 2

@@ -19,7 +19,7 @@ from clew.testing.fuzz.servers import SERVERS, server_case, server_url
 from clew.testing.fuzz.stores import store_case
 
 KINDS: Final = ("calls", "stores", *SERVERS)
-CHUNKS: Final = {"calls": 100, "stores": 25}
+CHUNKS: Final = {"calls": 100, "stores": 100}
 """Number of cases that a process runs before it is replaced; fewer for cases with a server."""
 _FEW: Final = 10
 PATIENCE: Final = 120.0

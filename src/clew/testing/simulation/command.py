@@ -9,14 +9,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
 from rich.console import Console
 
 from clew.testing.progress import progress
-from clew.testing.simulation.plan import Plan
+from clew.testing.simulation.plan import STEPS, Plan
 from clew.testing.simulation.scenarios import SCENARIOS, Scenario
 from clew.testing.simulation.shrink import described, shrink
 from clew.testing.simulation.world import Outcome, planned, simulate
@@ -64,29 +64,30 @@ class Tally:
         self.failed.update(other.failed)
 
 
-def run_seeds(job: tuple[str, Sequence[int]]) -> Tally:
+def run_seeds(job: tuple[str, int, Sequence[int]]) -> Tally:
     """Run some seeds of a scenario, in this process."""
-    name, seeds = job
+    name, steps, seeds = job
+    scenario = replace(SCENARIOS[name], steps=steps)
     tally = Tally()
     for number, seed in enumerate(seeds):
-        tally.add(seed, simulate(SCENARIOS[name], seed))
+        tally.add(seed, simulate(scenario, seed))
         if number % _COLLECT == _COLLECT - 1:
             gc.collect()
     gc.collect()
     return tally
 
 
-def run_many(name: str, seeds: Sequence[int], jobs: int) -> Iterator[Tally]:
+def run_many(name: str, steps: int, seeds: Sequence[int], jobs: int) -> Iterator[Tally]:
     """Run seeds in `jobs` processes. Yields the totals of each chunk as it ends."""
     left = iter(seeds)
     chunks: list[list[int]] = []
     while chunk := list(islice(left, _CHUNK)):
         chunks.append(chunk)
     if jobs == 1:
-        yield from map(run_seeds, ((name, chunk) for chunk in chunks))
+        yield from map(run_seeds, ((name, steps, chunk) for chunk in chunks))
         return
     with multiprocessing.get_context("spawn").Pool(jobs, initializer=_begin) as pool:
-        yield from pool.imap_unordered(run_seeds, ((name, chunk) for chunk in chunks))
+        yield from pool.imap_unordered(run_seeds, ((name, steps, chunk) for chunk in chunks))
 
 
 def _begin() -> None:
@@ -104,15 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _begin()
     for name in args.only:
         seeds = range(args.first, args.first + args.seeds)
-        wrong += _run(name, seeds, args.jobs, console)
+        wrong += _run(name, seeds, args, console)
     return 1 if wrong else 0
 
 
-def _run(name: str, seeds: Sequence[int], jobs: int, console: Console) -> int:
+def _run(name: str, seeds: Sequence[int], args: argparse.Namespace, console: Console) -> int:
     total = Tally()
     begun = time.monotonic()
     with progress(console, name, len(seeds)) as show:
-        for tally in run_many(name, seeds, jobs):
+        for tally in run_many(name, args.steps, seeds, args.jobs):
             total.merge(tally)
             for seed, texts in sorted(tally.failed.items()):
                 console.print(f"{name}: seed {seed}: {'; '.join(texts[:3])}", markup=False)
@@ -127,12 +128,12 @@ def _run(name: str, seeds: Sequence[int], jobs: int, console: Console) -> int:
     )
     if total.failed:
         console.print(f"  findings: {dict(total.findings)}", markup=False)
-        console.print(f"  replay: make simulate ARGS='--only {name} --seed {min(total.failed)}'", markup=False)
+        console.print(f"  replay: {_command(name, min(total.failed), args.steps)}", markup=False)
     return len(total.failed)
 
 
 def _replay(name: str, seed: int, args: argparse.Namespace, console: Console) -> int:
-    scenario = SCENARIOS[name]
+    scenario = replace(SCENARIOS[name], steps=args.steps)
     plan = planned(scenario, seed)
     if args.keep:
         plan = plan.only({int(each) for each in args.keep.split(",")})
@@ -170,8 +171,14 @@ def _shrunk(scenario: Scenario, plan: Plan, console: Console) -> Plan:
     for line in described(shrunk):
         console.print(f"  {line}", markup=False)
     kept = ",".join(map(str, sorted(shrunk.numbers)))
-    console.print(f"replay: make simulate ARGS='--only {scenario.name} --seed {plan.seed} --keep {kept}'", markup=False)
+    console.print(f"replay: {_command(scenario.name, plan.seed, scenario.steps, f' --keep {kept}')}", markup=False)
     return shrunk
+
+
+def _command(name: str, seed: int, steps: int, more: str = "") -> str:
+    """Return the command that replays a seed."""
+    length = "" if steps == STEPS else f" --steps {steps}"
+    return f"make simulate ARGS='--only {name} --seed {seed}{length}{more}'"
 
 
 def _named_in(outcome: Outcome) -> list[str]:
@@ -185,6 +192,9 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="NAME", help=f"a scenario: {', '.join(SCENARIOS)}")
     parser.add_argument("--seeds", type=int, default=100, help="number of seeds for each scenario")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help=f"length of a seed: the least number of steps ({STEPS})"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
     parser.add_argument("--seed", type=int, help="replay this seed, with the trace of the threads that fail")
     parser.add_argument("--shrink", action="store_true", help="with --seed: leave out what the failure does not need")

@@ -23,6 +23,8 @@ a server; the others to the connections between a client and a server."""
 
 SECONDS: Final = 8.0
 """The approximate virtual time of a run before all faults are healed."""
+STEPS: Final = 350
+"""The least number of steps of all clients. About two thirds are commits that are acknowledged."""
 _WORK: Final[Mapping[Lane, Mapping[Op, int]]] = {
     "own": {
         "save": 40, "forget": 12, "drop": 8, "attach": 6, "describe": 5, "fork": 4, "clear": 2, "delete": 2, "thin": 4,
@@ -118,8 +120,8 @@ def make_plan(
     lanes: Sequence[Lane],
     removals: bool,
     servers: int,
+    steps: int,
     clients: int = 3,
-    steps: int = 350,
     troubles: Mapping[TroubleKind, int] = TROUBLES,
 ) -> Plan:
     """Return the plan of a seed for the scenario `name`, with at least `steps` steps in all."""

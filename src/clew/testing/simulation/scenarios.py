@@ -21,7 +21,7 @@ from clew.storage.cached import CachedStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage
-from clew.testing.simulation.plan import TROUBLES, Lane, TroubleKind
+from clew.testing.simulation.plan import STEPS, TROUBLES, Lane, TroubleKind
 
 R = TypeVar("R")
 RETRY_FOR: Final = 12.0
@@ -84,6 +84,8 @@ class Scenario:
     encrypted: bool = False
     memory: Callable[[], MemoryStorage] = MemoryStorage
     """Makes a server's store. Tests use one that breaks a promise."""
+    steps: int = STEPS
+    """The least number of steps of a run."""
     troubles: Mapping[TroubleKind, int] = field(default_factory=lambda: TROUBLES)
     """The relative frequency of each trouble."""
     twice: float = 0.0

@@ -261,6 +261,7 @@ def planned(scenario: Scenario, seed: int) -> Plan:
         lanes=scenario.lanes,
         removals=scenario.removals,
         servers=len(scenario.servers),
+        steps=scenario.steps,
         troubles=scenario.troubles,
     )
 
