@@ -6,6 +6,7 @@ import inspect
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -270,7 +271,8 @@ def test_everything_that_is_read_round_trips_through_dicts_exactly(checkpointer)
 
 @pytest.mark.parametrize("state", [(1, 2), b"raw", {"when": (1,)}, clew.Message(role="user", content="x")])
 def test_a_checkpoint_keeps_its_state_as_it_is_in_a_dict(state):
-    made = clew.InMemoryCheckpointer(state_type=clew.Message).put_checkpoint("t", state)
+    cls: Any = type(state) if isinstance(state, clew.Message) else None
+    made: clew.Checkpoint[Any] = clew.InMemoryCheckpointer(state_type=cls).put_checkpoint("t", state)
     assert clew.Checkpoint.from_dict(made.to_dict()).state == state
     assert type(clew.Checkpoint.from_dict(made.to_dict()).state) is type(state)
 

@@ -378,3 +378,23 @@ def test_a_save_after_a_change_in_place_is_seen(checkpointer):
     loaded["m"][10]["text"] = "changed too"
     checkpointer.put_state("t", loaded)
     assert checkpointer.get_state("t") == loaded != state
+
+
+def test_a_checkpoint_tells_what_its_metadata_tells(checkpointer):
+    config = {"thread_id": "t", "run_id": "r", "checkpoint_ns": "inner"}
+    checkpointer.put_checkpoint(config, {"n": 1})
+    made = checkpointer.put_checkpoint(config, {"n": 2}, node_name="plan", step=3)
+    for each in (made, checkpointer.get_checkpoint(config)):
+        names = (
+            "thread_id",
+            "parent_id",
+            "node_name",
+            "step",
+            "run_id",
+            "namespace",
+            "sequence",
+            "checkpoint_id",
+            "config",
+        )
+        assert {name: getattr(each, name) for name in names} == {name: getattr(each.metadata, name) for name in names}
+        assert (each.node_name, each.step, each.run_id, each.namespace, each.sequence) == ("plan", 3, "r", "inner", 2)

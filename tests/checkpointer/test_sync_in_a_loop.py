@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import logging
 import threading
 import time
@@ -47,7 +48,7 @@ def advice(caplog) -> list[str]:
     return [each.getMessage() for each in caplog.records if "sync call in an event loop" in each.getMessage()]
 
 
-def test_sync_calls_work_in_a_loop_and_the_log_names_each_async_method_once(store, caplog, within):
+def test_sync_calls_work_in_a_loop_and_the_log_names_the_first_async_method(store, caplog, within):
     memory = store.open()
 
     async def go() -> None:
@@ -58,12 +59,55 @@ def test_sync_calls_work_in_a_loop_and_the_log_names_each_async_method_once(stor
     with caplog.at_level(logging.WARNING, logger="clew"):
         within(go())
         assert advice(caplog) == [
-            f"sync call in an event loop: {name}() blocks the loop until it is done; use `await a{name}()` there"
-            for name, _ in CALLS
+            "sync call in an event loop: put_state() blocks the loop until it is done; use `await aput_state()` there"
         ]
         caplog.clear()
         memory.get_thread("t")
         assert advice(caplog) == []
+
+
+def enter_turn(memory: clew.Checkpointer) -> None:
+    with memory.turn("t", begin={}):
+        pass
+
+
+def take_lease(memory: clew.Checkpointer) -> None:
+    with memory.lease("t"):
+        pass
+
+
+def look(memory: clew.Checkpointer) -> None:
+    list(memory.watch("t", timeout=0.01))
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "form"),
+    [
+        (enter_turn, "turn", "async with aturn()"),
+        (take_lease, "lease", "async with alease()"),
+        (look, "watch", "async for … in awatch()"),
+    ],
+)
+def test_the_log_says_how_to_write_what_is_not_awaited(call, method, form, caplog, within):
+    async def go() -> None:
+        call(clew.connect("memory://"))
+
+    with caplog.at_level(logging.WARNING, logger="clew"):
+        within(go())
+    assert advice(caplog) == [
+        f"sync call in an event loop: {method}() blocks the loop until it is done; use `{form}` there"
+    ]
+
+
+def test_notebooks_are_not_warned(caplog, within, monkeypatch):
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+
+    async def go() -> None:
+        clew.connect("memory://").put_state("t", {"n": 1})
+
+    with caplog.at_level(logging.WARNING, logger="clew"):
+        within(go())
+    assert advice(caplog) == []
 
 
 def test_a_sync_call_does_not_wait_for_a_task_of_the_loop_that_it_blocks(store, within):

@@ -172,7 +172,7 @@ def test_a_turn_without_a_state_saves_messages_only(checkpointer):
 
 def test_a_state_that_becomes_none_is_refused(checkpointer):
     checkpointer.put_state("t", {"n": 0})
-    with pytest.raises(clew.ConfigError, match="aclear_state"), checkpointer.turn("t") as turn:
+    with pytest.raises(clew.ConfigError, match="use clear_state"), checkpointer.turn("t") as turn:
         turn.state = None
     assert checkpointer.get_state("t") == {"n": 0}
 

@@ -42,7 +42,7 @@ class AttachmentMethods:
         engine = self._engine
         address = engine.address(config)
         if address.checkpoint_id is None:
-            raise ConfigError("aput_attachments needs a 'checkpoint_id' in the config: the checkpoint to attach to")
+            raise ConfigError("put_attachments needs a 'checkpoint_id' in the config: the checkpoint to attach to")
         if not isinstance(attachments, Mapping):
             raise ConfigError(f"attachments must be a mapping of keys to data, not {type(attachments).__name__}")
         for name, flag in (("keep", keep), ("touch", touch)):

@@ -275,7 +275,10 @@ class Checkpointer(
         return None
 
     def release(self) -> None:
-        """Sync twin of `arelease`. It also ends the thread that ran the other twins."""
+        """Finish what was accepted, and close the storage, its connections and its threads. Idempotent.
+
+        Sync twin of `arelease`. It also ends the thread that ran the other twins.
+        """
         try:
             self._runner.run(self.arelease(), "release")
         except Exception:

@@ -71,12 +71,12 @@ class CleanupMethods:
         general = self._retention if policy is None else policy
         if not isinstance(general, RetentionPolicy):
             raise ConfigError(
-                f"acleanup takes a clew.RetentionPolicy, not {type(policy).__name__}; "
+                f"cleanup takes a clew.RetentionPolicy, not {type(policy).__name__}; "
                 "without one, the checkpointer needs its own: connect(url, retention=clew.RetentionPolicy(…))"
             )
         names = _names(remove, "remove")
         if names and config is None:
-            raise ConfigError("remove names checkpoints of one thread; name the thread: acleanup(…, config=…)")
+            raise ConfigError("remove names checkpoints of one thread; name the thread: cleanup(…, config=…)")
         cleanup = _Cleanup(
             engine=self._engine,
             sweeper=self._sweeper,

@@ -23,6 +23,7 @@ from clew.validation import checked_number
 
 _KNOWN: Final = {field.name for field in fields(ThreadInfo)}
 _DESCRIBING: Final = ("thread_name", "tags", "metadata", "retention", "ttl")
+_SETTABLE: Final = (*_DESCRIBING, "run_id", "user_id")
 
 
 class ThreadChanges(TypedDict, total=False):
@@ -84,7 +85,11 @@ def change_of(address: Address, info: ThreadInfo | Mapping[str, Any] | None, giv
     """Return the change that a caller describes. Raises ConfigError for unknown or invalid fields."""
     fields = {**_given_in(info), **given}
     if unknown := sorted(map(str, fields.keys() - _KNOWN)):
-        raise ConfigError(f"a thread has no field {', '.join(unknown)}; it has {', '.join(sorted(_KNOWN))}")
+        from difflib import get_close_matches  # Slow to import, and only needed here.
+
+        near = get_close_matches(unknown[0], _SETTABLE, n=1, cutoff=0.5)
+        meant = f"did you mean {near[0]!r}?" if near else f"put_thread sets {', '.join(sorted(_SETTABLE))}"
+        raise ConfigError(f"a thread has no field {', '.join(unknown)}; {meant}")
     named = fields.get("thread_id", address.thread_id)
     if named != address.thread_id:
         raise ConfigError(f"the config names thread {address.thread_id!r}, the ThreadInfo {named!r}")
@@ -106,7 +111,7 @@ def _given_in(info: ThreadInfo | Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {name: value for name in _KNOWN if (value := getattr(info, name)) or name == "thread_id"}
     if isinstance(info, Mapping):
         return info
-    raise ConfigError(f"aput_thread takes fields, a mapping or a clew.ThreadInfo, not {type(info).__name__}")
+    raise ConfigError(f"put_thread takes fields, a mapping or a clew.ThreadInfo, not {type(info).__name__}")
 
 
 def _owner(address: Address, owner: User) -> str | None:

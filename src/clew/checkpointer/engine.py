@@ -273,14 +273,14 @@ def _outcome(commit: Commit, outcomes: list[Applied | ClewError]) -> Applied:
 
 def deleted(thread_id: str) -> ThreadDeletedError:
     return ThreadDeletedError(
-        f"thread {thread_id!r} was deleted after this process last read it; to create it again, read it first (aget_state)",
+        f"thread {thread_id!r} was deleted after this process last read it; to create it again, read it first (get_state)",
         thread_id=thread_id,
     )
 
 
 def too_busy(thread_id: str) -> TransientStorageError:
     return TransientStorageError(
-        f"thread {thread_id!r} has too many concurrent writers: this commit did not get through; take turns with alease",
+        f"thread {thread_id!r} has too many concurrent writers: this commit did not get through; take turns: turn() or lease()",
         thread_id=thread_id,
     )
 

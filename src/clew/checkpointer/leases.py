@@ -49,6 +49,8 @@ class HeldLease(ABC, Generic[_Record]):
         self._ttl = ttl
         self._wait = wait
         self.holder = checked_text("holder", holder) if holder else f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+        self.method = "lease"
+        """The sync method that the caller used, for messages."""
         self.linger = 0.0
         """How many seconds the lease stays taken after the block has ended."""
         self._record: _Record | None = None
@@ -195,7 +197,7 @@ class HeldLease(ABC, Generic[_Record]):
         await run_to_end(self._give_back())
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._engine.runner.run(work, "lease")
+        self._engine.runner.run(work, self.method)
 
     def _mark(self) -> None:
         """Note that the current task holds the lease."""
@@ -274,5 +276,12 @@ class LeaseMethods:
         return Lease(self._engine, self._engine.address(config), ttl=ttl, wait=wait, holder=holder)
 
     def lease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease:
-        """Sync twin of `alease`: `with checkpointer.lease(config) as lease: …`."""
+        """Hold the thread's lease: `with checkpointer.lease(config) as lease: …`.
+
+        It is renewed while the block runs. If the process dies, it expires after `ttl` seconds. If
+        somebody else holds it, entering waits up to `wait` seconds and then raises LeaseError,
+        which names the holder.
+
+        Sync twin of `alease`.
+        """
         return self.alease(config, ttl, wait=wait, holder=holder)

@@ -31,7 +31,7 @@ class NotLoaded:
     """The type of `NOT_LOADED`."""
 
     def __repr__(self) -> str:
-        return "clew.NOT_LOADED (get it with aget_checkpoint)"
+        return "clew.NOT_LOADED (get it with get_checkpoint)"
 
     def __bool__(self) -> bool:
         return False
@@ -309,7 +309,7 @@ def unreadable(
         )
     return CorruptRecordError(
         f"checkpoint {checkpoint_id!r} of thread {address.thread_id!r} is damaged: {error}; other checkpoints "
-        f"are not affected (list them with alist_checkpoints), and arepair makes a new one from the messages",
+        f"are not affected (list them with list_checkpoints), and repair makes a new one from the messages",
         thread_id=address.thread_id,
         checkpoint_id=checkpoint_id,
     )

@@ -158,7 +158,7 @@ class OperationMethods(Generic[StateT]):
         many there were."""
         user = user_of(user_id)
         if not isinstance(user, str):
-            raise ConfigError("aerase_user needs the id of one user")
+            raise ConfigError("erase_user needs the id of one user")
         count = await self._sweeper.delete_threads(user, progress)
         if await self._engine.threads(ThreadQuery(user=COPYING, limit=1)):
             # A copy under construction may be of a thread of this user, or may have been published just now.

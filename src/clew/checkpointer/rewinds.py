@@ -63,7 +63,7 @@ class RewindMethods(Generic[StateT]):
         """
         address = self._engine.address(config)
         if to is not None and turns is not None:
-            raise ConfigError("arewind takes a checkpoint (to=) or a number of turns (turns=), not both")
+            raise ConfigError("rewind takes a checkpoint (to=) or a number of turns (turns=), not both")
         if turns is not None:
             checked_number("turns", turns, "whole number", at_least=1)
         if to is not None:
@@ -156,7 +156,8 @@ class RewindMethods(Generic[StateT]):
         if len(begun) < turns:
             raise ConfigError(
                 f"thread {address.thread_id!r} has {len(begun)} user messages on this branch: it can't go back by {turns}; "
-                f"to go back to a checkpoint, pass to="
+                f"to go back to a checkpoint, pass to=. Messages in the state don't count: record them with turn.say or "
+                f"put_messages"
             )
         cut = begun[-turns].sequence
         before = [each for each in records if each.sequence < cut]

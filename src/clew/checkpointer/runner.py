@@ -13,6 +13,7 @@ So nobody waits forever.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import logging
 import threading
 from asyncio import _get_running_loop
@@ -50,17 +51,22 @@ class Runner(Runs, Protocol):
         """Sync twin of `aclose`."""
 
 
+_FORMS = {"turn": "async with aturn()", "lease": "async with alease()", "watch": "async for … in awatch()"}
+"""How an async caller writes what is not awaited."""
+
+
 class Advice:
-    """Logs once for each method that a sync call blocks the caller's event loop."""
+    """Logs once that sync calls block the caller's event loop. Not in a notebook, whose cells wait for each other."""
 
     def __init__(self) -> None:
-        self._given: set[str] = set()
+        self._given = False
 
     def give(self, name: str) -> None:
-        if name not in self._given:
-            self._given.add(name)
+        if not self._given and not hasattr(builtins, "__IPYTHON__"):
+            self._given = True
+            form = _FORMS.get(name, f"await a{name}()")
             _log.warning(
-                "sync call in an event loop: %s() blocks the loop until it is done; use `await a%s()` there", name, name
+                "sync call in an event loop: %s() blocks the loop until it is done; use `%s` there", name, form
             )
 
 

@@ -72,7 +72,11 @@ class Saver:
         )
 
     def save_state(self, address: Address, state: Any, new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
-        """Save a whole state, now or in the background. For `more`, see `Save`."""
+        """Save a whole state, now or in the background. For `more`, see `Save`.
+
+        Raises ConfigError for a state that could not be loaded as the checkpointer's `state_type`.
+        """
+        self._loader.typed(state)
         if self._engine.background is None or new.on_conflict == "reject":
             encode = partial(self._codec.encode, state, namespace=address.namespace)
             return self.save(address, encode, new, **more)

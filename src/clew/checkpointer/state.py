@@ -238,7 +238,7 @@ class StateMethods(Generic[StateT]):
         address = self._engine.address(config)
         if address.checkpoint_id is None:
             raise ConfigError(
-                "adelete_checkpoint needs a 'checkpoint_id' in the config; to remove all of a thread, use aclear_state"
+                "delete_checkpoint needs a 'checkpoint_id' in the config; to remove all of a thread, use clear_state"
             )
         removal = Removal(checkpoints=((address.namespace, address.checkpoint_id),))
         applied = await self._engine.remove(address, removal)

@@ -99,7 +99,7 @@ class ThreadMethods(Generic[StateT]):
         thread is listed too; its metadata says what is wrong.
         """
         if isinstance(config, str):
-            raise ConfigError("alist_threads takes a config with a 'user_id', such as {'user_id': 'alice'}")
+            raise ConfigError("list_threads takes a config with a 'user_id', such as {'user_id': 'alice'}")
         checked_limit(offset, "offset")
         query = ThreadQuery(
             user=self._engine.users.in_config(config),
@@ -138,6 +138,7 @@ class ThreadMethods(Generic[StateT]):
         It is not durable.
         """
         address = self._engine.address(config)
+        self._loader.typed(state)
         packed = self._engine.codec.pack(state, name="state")
         await self._engine.cache.put(_cache_key(address), packed, await self._version(address))
 

@@ -80,6 +80,7 @@ class Turn(Generic[StateT]):
         # Two turns with one holder's name must not both have the lease.
         holder = None if holder is None else f"{checked_text('holder', holder)}:{new_id()}"
         self._lease = checkpointer.alease(config, ttl, wait=wait, holder=holder)
+        self._lease.method = "turn"
         self._used = self._entered = False
         self._said: list[Message] = []
         self._saving, self._saving_task = threading.Lock(), asyncio.Lock()
@@ -116,7 +117,7 @@ class Turn(Generic[StateT]):
     def checkpoint(
         self, *, node_name: str | None = None, step: int | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Checkpoint[StateT]:
-        """Sync twin of `acheckpoint`."""
+        """Save the state and the messages so far, before the turn ends. Sync twin of `acheckpoint`."""
         with self._saving:
             work = self.acheckpoint(node_name=node_name, step=step, metadata=metadata)
             saved: Checkpoint[StateT] = self._checkpointer.run(work, "checkpoint")
@@ -191,7 +192,7 @@ class Turn(Generic[StateT]):
         if self.state is not None:
             await self._save(node_name=self._node_name)
         elif self._had_state:
-            raise ConfigError("turn.state is None at the end of the turn; to remove a thread's state, use aclear_state")
+            raise ConfigError("turn.state is None at the end of the turn; to remove a thread's state, use clear_state")
         elif self._said:
             self._check_lease()
             await self._checkpointer.aput_messages(self._config, self._said)
@@ -268,7 +269,14 @@ class TurnMethods(Generic[StateT]):
         node_name: str | None = None,
         holder: str | None = None,
     ) -> Turn[StateT]:
-        """Sync twin of `aturn`: `with memory.turn(config, begin={"messages": []}) as turn: …`."""
+        """Hold the thread for one turn: `with memory.turn(config, begin={"messages": []}) as turn: …`.
+
+        `begin` is the first state of a thread that has none, or a function that makes it. If another turn
+        holds the thread, entering waits up to `wait` seconds, then raises LeaseError, which names the
+        holder. `ttl` is how long others wait if this process dies. `node_name` names the last checkpoint.
+
+        Sync twin of `aturn`.
+        """
         return Turn(self, config, begin=begin, wait=wait, ttl=ttl, node_name=node_name, holder=holder)
 
 

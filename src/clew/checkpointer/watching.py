@@ -77,9 +77,13 @@ class WatchMethods:
         )
 
     def watch(self, config: Config | str, *, since: str | None = None, timeout: float | None = None) -> SyncWatch:
-        """Sync twin of `awatch`: an iterator that blocks until the next event.
+        """Watch the config's thread, or all threads of its `user_id`, with an iterator that blocks until the next event.
 
-        It ends after `timeout` seconds without an event, or when it is closed.
+        `since` is the position of the last event that was seen; without it, the watch begins now. It ends
+        after `timeout` seconds without an event, or when it is closed. A config with `clew.ANY_USER`
+        watches all threads.
+
+        Sync twin of `awatch`.
         """
         return SyncWatch(self.awatch(config, since=since, timeout=timeout), self._runner)
 

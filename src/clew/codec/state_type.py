@@ -1,9 +1,10 @@
-"""The class of a checkpointer's states (`state_type=`): plain dicts are loaded as this class."""
+"""The class of a checkpointer's states (`state_type=`): plain dicts are loaded as this class, and what could not be
+loaded is not saved."""
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from clew.errors import ConfigError
 
 
 def loader_of(cls: type) -> Callable[[Any], Any] | None:
-    """Return a function that returns a stored state as an object of `cls`; `None` if it is one anyway.
+    """Return a function that returns a state as an object of `cls`; `None` if it is one anyway.
 
     The function converts dicts, and raises ConfigError for a state that is not and can't become one.
     """
@@ -26,12 +27,12 @@ def loader_of(cls: type) -> Callable[[Any], Any] | None:
     def load(state: Any) -> Any:
         if isinstance(state, origin) or state is None:
             return state
-        if type(state) is not dict or fields is None:
+        if not isinstance(state, Mapping) or fields is None:
             raise ConfigError(
-                f"the stored state is of type {type(state).__name__}, not {origin.__name__}, which is the checkpointer's "
-                f"state_type; to load it, use a checkpointer without state_type"
+                f"the state is of type {type(state).__name__}, not {origin.__name__}, which is the checkpointer's "
+                f"state_type; use a checkpointer without state_type for it"
             )
-        return _converted(state, origin, fields)
+        return _converted(dict(state), origin, fields)
 
     return load
 
@@ -45,7 +46,7 @@ def _converted(state: dict[Any, Any], cls: Any, fields: dict[str, Any]) -> Any:
         known |= set(state) if cls.model_config.get("extra") == "allow" else set()
     if unknown := [name for name in state if name not in known]:
         raise ConfigError(
-            f"the stored state is a dict with the field {unknown[0]!r}, which {cls.__name__}, the checkpointer's state_type, "
+            f"the state is a dict with the field {unknown[0]!r}, which {cls.__name__}, the checkpointer's state_type, "
             f"does not have; add it there, or use a checkpointer without state_type"
         )
     try:
@@ -57,7 +58,7 @@ def _converted(state: dict[Any, Any], cls: Any, fields: dict[str, Any]) -> Any:
     except (ValueError, TypeError, KeyError, NameError) as error:
         # Errors of validation are ValueErrors. A NameError is an annotation that can't be resolved.
         raise ConfigError(
-            f"the stored state is a dict that does not fit {cls.__name__}, the checkpointer's state_type: {error}"
+            f"the state is a dict that does not fit {cls.__name__}, the checkpointer's state_type: {error}"
         ) from error
 
 

@@ -57,7 +57,10 @@ def connect(url: str | None = None, **options: Any) -> Checkpointer[Any]:
             raise ConfigError(
                 "this is not a URL; instead of 'host=db dbname=app user=agent', write postgresql://agent@db/app"
             )
-        raise ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{url[:60]}")
+        if url in (":memory:", "memory", "memory:"):
+            raise ConfigError(f"{shown(url)} is not a URL; for a store in memory write memory://")
+        path = url.removeprefix("sqlite:")
+        raise ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{path[:60]}")
     opener = _SCHEMES.get(scheme.lower())
     if opener is None:
         base, plus, _ = scheme.lower().partition("+")

@@ -176,6 +176,41 @@ class Checkpoint(DictRecord, Generic[StateT]):
         return self.metadata.checkpoint_id
 
     @property
+    def thread_id(self) -> str:
+        """The id of the thread."""
+        return self.metadata.thread_id
+
+    @property
+    def parent_id(self) -> str | None:
+        """The id of the checkpoint that it was made from."""
+        return self.metadata.parent_id
+
+    @property
+    def node_name(self) -> str | None:
+        """The node that made the state."""
+        return self.metadata.node_name
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step that made the state."""
+        return self.metadata.step
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that saved it."""
+        return self.metadata.run_id
+
+    @property
+    def namespace(self) -> str:
+        """The lineage inside the thread that it belongs to."""
+        return self.metadata.namespace
+
+    @property
+    def sequence(self) -> int:
+        """The thread's own counter: a greater number is newer."""
+        return self.metadata.sequence
+
+    @property
     def created_at(self) -> datetime:
         """When the id of the checkpoint was first saved."""
         return self.metadata.created_at

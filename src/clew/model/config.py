@@ -78,7 +78,8 @@ def read_config(config: Config | str) -> Address:
         thread_id = config.get("session_id")
     if thread_id is None:
         keys = [shown(key) for key in islice(config, len(_KEYS))]
-        raise ConfigError(f"config needs a 'thread_id'; it has {', '.join(keys) or 'nothing'}")
+        hint = "; pass config['configurable']" if isinstance(config.get("configurable"), Mapping) else ""
+        raise ConfigError(f"config needs a 'thread_id'; it has {', '.join(keys) or 'nothing'}{hint}")
     namespace, user = config.get("checkpoint_ns"), read_user(config)
     return Address(
         thread_id=_thread_id(thread_id, user),
@@ -164,7 +165,8 @@ def checked_text(name: str, value: object) -> str:
     Raises ConfigError with `name` if it is not.
     """
     if not isinstance(value, str):
-        raise ConfigError(f"{name} must be text, not {type(value).__name__}: {shown(value)}")
+        hint = "; pass str(…) of it" if type(value).__name__ == "UUID" else ""
+        raise ConfigError(f"{name} must be text, not {type(value).__name__}: {shown(value)}{hint}")
     # A str subclass (an enum member, say) would be a different key in some drivers.
     text = value if type(value) is str else str.__str__(value)
     if not text:
