@@ -147,6 +147,8 @@ async def _api(told: Told, memory: clew.BaseCheckpointer) -> None:
     await ask("GET", "/api/threads", query={**ana, "tag": "rail", "metadata": '{"plan": "gold"}'})
     page = await ask("GET", f"{trip}/checkpoints", **this)
     newest = page["checkpoints"][0]["checkpoint_id"]
+    await memory.aput_checkpoint({"thread_id": "trip", **ana, "checkpoint_ns": "search"}, {"trains": 2})
+    await ask("GET", f"{trip}/namespaces", **this)
     await ask("GET", f"{trip}/history", thread_id="trip", query={**ana, "limit": 1})
     await ask("GET", f"{trip}/diff", thread_id="trip", query={**ana, "from": first["checkpoint_id"], "to": newest})
     where = {**ana, "checkpoint_id": newest}

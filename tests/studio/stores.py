@@ -14,6 +14,12 @@ from clew.testing import FakeClock
 
 START = datetime(2026, 10, 5, 8, 30, tzinfo=UTC)
 LISBON = {"thread_id": "trip-lisbon", "user_id": "ana"}
+HOTELS = {**LISBON, "checkpoint_ns": "search_hotels:1f0e8a3c-6c5e-4f2b-8001-d1b8a3f0c9aa"}
+FARES = {
+    **LISBON,
+    "checkpoint_ns": "search_trains:77aa8a3c-6c5e-4f2b-8001-d1b8a3f0c9ab|fares:52b1f7c0-0d7e-4be1-9b0a-2f6f1c7d8e90",
+}
+"""Namespaces as LangGraph names those of subgraphs."""
 NAMES = ("Refund for order 1042", "Compare two insurance plans", "Weekly report", "Translate the contract")
 TAGS: tuple[list[str], ...] = (["support"], ["support", "urgent"], ["report"], [])
 BRIEF = (
@@ -126,6 +132,14 @@ def tell_lisbon(memory: clew.BaseCheckpointer, clock: FakeClock) -> None:
     done = "Booked: **LX-20841**. Three seats at the window, and four nights at *Casa do Rio*. Have a good trip!"
     story.say("answer", {"role": "assistant", "content": done}, ticket=b"%PDF-1.7 " + bytes(range(64)))
     memory.put_thread(LISBON, {"thread_name": "Four nights in Lisbon", "tags": ["rail", "booked"]})
+
+
+def search_in_subgraphs(memory: clew.BaseCheckpointer) -> None:
+    """Give the conversation about Lisbon two more namespaces: three steps in one, four in the other."""
+    for config, nodes in ((FARES, ("ask", "read", "sum")), (HOTELS, ("ask", "fetch", "rank", "done"))):
+        for step, node in enumerate(nodes):
+            state = {"query": node, "found": [f"{node} {number}" for number in range(step)]}
+            memory.put_checkpoint(config, state, node_name=node, step=step)
 
 
 def rich_store(url: str, *, others: int = 42, now: datetime | None = None) -> None:

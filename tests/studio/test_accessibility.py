@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.studio.conftest import dialog, shown, studio_on, until
+from tests.studio.stores import HOTELS, search_in_subgraphs
 
 axe = pytest.importorskip("axe_playwright_python", reason="`make test-studio` installs axe-core")
 SOURCE = Path(axe.__path__[0]) / "axe.min.js"
@@ -78,6 +79,12 @@ def steps(page: Any, address: str) -> list[tuple[str, Callable[[], None]]]:
         page.get_by_label("Find in the state").fill("a")
         page.locator(".tree mark").first.wait_for()
 
+    def inside() -> None:
+        at("#/thread/trip-lisbon", "#namespace")
+        page.get_by_label("Namespace", exact=True).select_option(HOTELS["checkpoint_ns"])
+        pane("History")
+        page.locator(".timeline li.chosen", has_text="done").wait_for()
+
     def previewed() -> None:
         at("#/store", ".largest li")
         button("Verify every record").click()
@@ -102,6 +109,12 @@ def steps(page: Any, address: str) -> list[tuple[str, Callable[[], None]]]:
         ("differences", after(closed, compared)),
         ("history", lambda: pane("History")),
         ("find", after(lambda: pane("State"), found)),
+        ("a namespace", inside),
+        (
+            "go back in it",
+            after(lambda: page.locator(".checkpoint").nth(2).click(), lambda: opened("Go back to here…")),
+        ),
+        ("a missing namespace", after(closed, lambda: at("#/thread/trip-lisbon?ns=nothing", "#namespace"))),
         ("retention", previewed),
         ("store", after(closed, lambda: at("#/store", ".largest li"))),
         ("no thread", lambda: at("#/thread/nobody", ".empty h1")),
@@ -112,6 +125,7 @@ def steps(page: Any, address: str) -> list[tuple[str, Callable[[], None]]]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(studio, scheme, width):
     studio.expected.append("status of 404")
+    search_in_subgraphs(studio.memory)
     page = studio.open(color_scheme=scheme, width=width, reduced_motion="reduce")
     problems = []
     for name, step in steps(page, studio.address):

@@ -84,3 +84,28 @@ def test_every_checkpoint_stays_in_the_lane_that_leads_to_its_parent(module):
             waiting = {lane: wanted for lane, wanted in enumerate(row["after"]) if wanted is not None}
             assert own not in waiting.values()
         assert waiting == {}
+
+
+def test_a_saved_checkpoint_is_counted_once_in_its_namespace(module):
+    def saved(namespace: str, sequence: int) -> dict[str, object]:
+        return {"namespace": namespace, "sequence": sequence}
+
+    known: object = []
+    for namespace, sequence in (("", 1), ("a", 2), ("a", 3), ("a", 3), ("a", 2), ("", 4)):
+        known = module("namespaces.js", "counted", known, saved(namespace, sequence))
+    assert known == [
+        {"namespace": "", "checkpoints": 2, "head": saved("", 4)},
+        {"namespace": "a", "checkpoints": 2, "head": saved("a", 3)},
+    ]
+
+
+def test_ids_in_names_of_namespaces_are_shortened(module):
+    task = "1f0e8a3c-6c5e-4f2b-8001-d1b8a3f0c9aa"
+    for name, short in (
+        (f"search:{task}", "search:1f0e8a3c…"),
+        (f"search:{task}|fares:{task}", "search:1f0e8a3c…|fares:1f0e8a3c…"),
+        ("search", "search"),
+        (f"{task}0", f"{task}0"),
+        ("", ""),
+    ):
+        assert module("namespaces.js", "shortened", name) == short

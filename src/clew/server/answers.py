@@ -58,6 +58,25 @@ class CheckpointPage(TypedDict):
     next: Next
 
 
+class NamespaceSummary(TypedDict):
+    """A namespace of a thread: the number of its checkpoints, and the newest one."""
+
+    namespace: str
+    checkpoints: int
+    head: clew.CheckpointInfo
+
+
+class Namespaces(TypedDict):
+    """The namespaces of a thread, the most recently active first. The main one has the empty name.
+
+    If `complete` is false, the thread has more checkpoints than were counted: only namespaces of the newest ones
+    are listed, and the main one.
+    """
+
+    namespaces: list[NamespaceSummary]
+    complete: bool
+
+
 class HistoryPage(TypedDict):
     """Checkpoints with their states, newest first. `next` is `null` on the last page."""
 

@@ -60,6 +60,10 @@ class Rewind(Struct, forbid_unknown_fields=True):
     """Where to go back to: a checkpoint, or before the last user messages."""
 
     to: Annotated[str, Meta(description="The id of the checkpoint.")] | None = None
+    namespace: (
+        Annotated[str, Meta(description="The checkpoint's namespace. User messages are counted in the main one.")]
+        | None
+    ) = None
     turns: Annotated[int, Meta(ge=1, le=1_000_000, description="How many user messages to go back.")] | None = None
 
 

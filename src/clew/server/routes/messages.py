@@ -16,6 +16,7 @@ from clew.server.calls import (
     CheckpointId,
     IdempotencyKey,
     Name,
+    Namespace,
     Offset,
     PageLimit,
     Search,
@@ -56,6 +57,7 @@ async def list_messages(
     limit: PageLimit = 50,
     dialect: As = None,
     checkpoint_id: CheckpointId = None,
+    namespace: Namespace = None,
     branches: Branches = "head",
 ) -> Response[MessagePage | RenderedMessages]:
     """List the messages of the head's branch, or as of a checkpoint, in order. Pass `next` as `after` to get
@@ -65,7 +67,7 @@ async def list_messages(
     `offset`, `next` is an offset. With `as`, the page is rendered in a provider's format, without `next`.
     """
     call = call_of(request)
-    config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id)
+    config = call.config(thread_id, user_id, checkpoint_id=checkpoint_id, namespace=namespace)
     if before is not None and last is None:
         last = limit
     more = 0 if dialect is not None else 1

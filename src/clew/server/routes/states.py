@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, patch, post
@@ -18,6 +19,8 @@ from clew.server.answers import (
     Changes,
     CheckpointPage,
     HistoryPage,
+    Namespaces,
+    NamespaceSummary,
     page,
     placed,
     told,
@@ -49,6 +52,9 @@ Before = Annotated[str | None, QueryParameter(name="before", description="The la
 Parent = Annotated[
     str | None, QueryParameter(name="checkpoint_id", description="The checkpoint to branch from; without it, the head.")
 ]
+COUNTED: Final = 10_000
+"""How many checkpoints are counted by namespace, the newest first. It takes 15 microseconds each."""
+
 IfNoneMatch = Annotated[
     str | None, HeaderParameter(name="If-None-Match", description="The ETag of the version that the caller has.")
 ]
@@ -151,6 +157,30 @@ async def list_checkpoints(
     listed = await call.memory.alist_checkpoints(config, limit=limit + 1, before=before)
     shown, following = page(listed, limit, lambda last: last.checkpoint_id)
     return plain({"checkpoints": shown, "next": following})
+
+
+@get("/threads/{thread_id:str}/namespaces", summary="List namespaces", tags=["states"])
+async def list_namespaces(
+    request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None
+) -> Response[Namespaces]:
+    """List the namespaces of the thread, the most recently active first, each with its newest checkpoint.
+
+    They are counted from the newest 10,000 checkpoints.
+    """
+    call = call_of(request)
+    config = call.config(thread_id, user_id)
+    newest = await call.memory.alist_checkpoints(config, limit=COUNTED + 1, namespaces="all")
+    complete = len(newest) <= COUNTED
+    counted = Counter(each.namespace for each in newest[:COUNTED])
+    heads = {each.namespace: each for each in reversed(newest[:COUNTED])}
+    if not complete and "" not in counted:
+        # The main one may have rested for long, and is where everybody begins to look.
+        for head in await call.memory.alist_checkpoints(config, limit=1):
+            counted[""], heads[""] = 1, head
+    listed: list[NamespaceSummary] = [
+        {"namespace": name, "checkpoints": many, "head": told(heads[name])} for name, many in counted.items()
+    ]
+    return plain({"namespaces": listed, "complete": complete})
 
 
 @delete(
@@ -279,6 +309,7 @@ HANDLERS = [
     update_state,
     clear_state,
     list_checkpoints,
+    list_namespaces,
     delete_checkpoint,
     get_history,
     get_diff,

@@ -124,9 +124,12 @@ async def fork_thread(
 async def rewind_thread(
     request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[Rewind], user_id: UserId = None
 ) -> Response[clew.CheckpointMetadata]:
-    """Make an earlier state the head again. The history stays; later messages leave the branch."""
+    """Make an earlier state the head again. The history stays; later messages leave the branch.
+
+    In a namespace other than the main one, the messages stay as they are.
+    """
     call = call_of(request)
-    config = call.config(thread_id, user_id, write=True)
+    config = call.config(thread_id, user_id, namespace=data.namespace, write=True)
     return saved(await call.memory.arewind(config, to=data.to, turns=data.turns))
 
 

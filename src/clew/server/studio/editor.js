@@ -9,7 +9,7 @@ import { valueChanges } from "./words.js";
 // A value that was only shown as text can't be read back.
 const onlyShown = (value) => value !== null && typeof value === "object" && (value.$type === "text" || Object.values(value).some(onlyShown));
 
-export function Editor({ id, at, state, onSaved, onClose }) {
+export function Editor({ id, namespace, at, state, onSaved, onClose }) {
   const original = useMemo(() => JSON.stringify(state, null, 2), [state]);
   const [text, setText] = useState(original);
   const [asking, setAsking] = useState(null);
@@ -27,7 +27,7 @@ export function Editor({ id, at, state, onSaved, onClose }) {
     if (changes.length) setAsking({ value, changes });
   }
   async function save() {
-    await api("POST", threadPath(id, "/checkpoints"), { query: { checkpoint_id: at }, body: { state: asking.value, node_name: "edit", metadata: { source: "studio", edited: at } } });
+    await api("POST", threadPath(id, "/checkpoints"), { query: { namespace, checkpoint_id: at }, body: { state: asking.value, node_name: "edit", metadata: { source: "studio", edited: at } } });
     say("Saved as a branch");
     setAsking(null);
     onSaved();
@@ -41,7 +41,7 @@ export function Editor({ id, at, state, onSaved, onClose }) {
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="tools"><button class="primary" disabled=${blocked || text === original} onClick=${check}>Save as a branch…</button><button onClick=${onClose}>Cancel</button></div>
     ${asking && html`<${Confirm} title="Save as a branch?" action="Save the branch" danger=${false} act=${save} onClose=${() => setAsking(null)} wide>
-      <p>The thread gets a new head with ${count(asking.changes.length, "change")}. Its parent is the checkpoint that you edited.</p>
+      <p>The ${namespace ? "namespace" : "thread"} gets a new head with ${count(asking.changes.length, "change")}. Its parent is the checkpoint that you edited.</p>
       <div class="box"><${Changes} changes=${asking.changes} /></div>
     <//>`}
   </div>`;

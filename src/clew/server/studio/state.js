@@ -7,7 +7,7 @@ import { Editor } from "./editor.js";
 import { moment } from "./format.js";
 import { findIn, Tree } from "./tree.js";
 
-export function State({ thread, at, here, compared, me, onCompare, onHead }) {
+export function State({ thread, namespace, head, at, here, compared, me, onCompare, onHead }) {
   const [loaded, setLoaded] = useState(null);
   const [problem, setProblem] = useState(null);
   const [editing, setEditing] = useState(false);
@@ -18,7 +18,7 @@ export function State({ thread, at, here, compared, me, onCompare, onHead }) {
     setProblem(null);
     setEditing(false);
     const inside = compared?.thread ?? id;
-    const asked = compared ? api("GET", threadPath(inside, "/diff"), { query: { from: compared.checkpoint, to: at, to_thread: id } }) : api("GET", threadPath(id, "/state"), { query: { checkpoint_id: at } });
+    const asked = compared ? api("GET", threadPath(inside, "/diff"), { query: { namespace, from: compared.checkpoint, to: at, to_thread: id } }) : api("GET", threadPath(id, "/state"), { query: { namespace, checkpoint_id: at } });
     asked.then((found) => current && setLoaded({ wanted, ...found }), (error) => current && setProblem(error));
     return () => (current = false);
   }, [id, wanted]);
@@ -29,27 +29,26 @@ export function State({ thread, at, here, compared, me, onCompare, onHead }) {
     ${own && html`<button class="quiet" onClick=${() => copy(JSON.stringify(ready.state, null, 2), "the state")}>Copy</button>`}
     ${own && me?.scope === "write" && html`<button class="quiet" data-key="e" onClick=${() => setEditing(true)}>Edit…</button>`}</div>`;
   if (problem) return html`${bar}<p class="problem" role="alert"><b>${problem.name}</b> ${problem.message}</p>${compared && html`<p class="tools"><button onClick=${() => onCompare(null)}>Show the state</button></p>`}`;
-  if (compared) return html`${bar}<div class="tools"><${Against} thread=${thread} at=${at} here=${here} compared=${compared} onCompare=${onCompare} /><button onClick=${() => onCompare(null)}>Show the state</button></div>
+  if (compared) return html`${bar}<div class="tools"><${Against} thread=${thread} namespace=${namespace} head=${head} at=${at} here=${here} compared=${compared} onCompare=${onCompare} /><button onClick=${() => onCompare(null)}>Show the state</button></div>
     <div class="scroll" tabindex="0" role="group" aria-labelledby="state">${ready ? html`<${Changes} key=${wanted} changes=${ready.changes} />` : html`<p class="empty" role="status">Comparing…</p>`}</div>`;
-  if (editing && ready) return html`${bar}<${Editor} id=${id} at=${at} state=${ready.state} onSaved=${onHead} onClose=${() => setEditing(false)} />`;
+  if (editing && ready) return html`${bar}<${Editor} id=${id} namespace=${namespace} at=${at} state=${ready.state} onSaved=${onHead} onClose=${() => setEditing(false)} />`;
   return html`${bar}<${Found} key=${at} ready=${ready}>
-    <${Against} thread=${thread} at=${at} here=${here} onCompare=${onCompare} />
+    <${Against} thread=${thread} namespace=${namespace} head=${head} at=${at} here=${here} onCompare=${onCompare} />
   <//>`;
 }
 
 // Choose what to compare with. Any other checkpoint: shift-click in the history.
-function Against({ thread, at, here, compared, onCompare }) {
+function Against({ thread, namespace, head, at, here, compared, onCompare }) {
   const [source, setSource] = useState(null);
   const from = thread.forked_from?.thread_id;
   useEffect(() => {
     setSource(null);
-    if (from) api("GET", threadPath(from)).then(setSource, () => {});
-  }, [from]);
-  const head = thread.head?.checkpoint_id;
+    if (from) api("GET", threadPath(from, "/checkpoints"), { query: { namespace, limit: 1 } }).then(({ checkpoints }) => setSource(checkpoints[0]), () => {});
+  }, [from, namespace]);
   const choices = [
     here?.parent_id && ["parent", here.parent_id],
     head && head !== at && ["head", head],
-    source?.head && ["source's head", source.head.checkpoint_id, from],
+    source && ["source's head", source.checkpoint_id, from],
   ].filter(Boolean);
   if (!choices.length) return compared ? null : html`<span class="soft hint">Shift-click a checkpoint to compare</span>`;
   return html`${choices.map(([name, checkpoint, inside]) => (compared?.checkpoint === checkpoint ? html`<span class="soft hint">from its ${name}</span>` : html`<button data-key=${name === "parent" ? "c" : null} onClick=${() => onCompare(checkpoint, inside)}>Compare with ${name}</button>`))}`;

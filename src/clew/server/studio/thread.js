@@ -6,6 +6,7 @@ import { Conversation } from "./conversation.js";
 import { copy, say } from "./dialog.js";
 import { ago, count, moment, size } from "./format.js";
 import { useEvents, useSoon } from "./live.js";
+import { Namespaces, useNamespaces } from "./namespaces.js";
 import { State } from "./state.js";
 import { Slider, Timeline } from "./timeline.js";
 
@@ -14,17 +15,20 @@ const SAID = 100;
 const BY_ITSELF = 5_000; // Checkpoints that are loaded without being asked for.
 const FARTHEST = 5_000; // How many messages are loaded to find the one that a link names.
 const PANES = ["Conversation", "History", "State"];
+const NONE = [];
 
 export function Thread({ id, query, me, onError, onStatus }) {
   const [thread, setThread] = useState(null);
   const [gone, setGone] = useState(null);
   const [pane, setPane] = useState(PANES[0]);
+  const namespace = query.get("ns") ?? "";
   const chosen = query.get("at");
   const compared = query.get("with") && { checkpoint: query.get("with"), thread: query.get("in") };
-  const go = (at, against, inside) => location.replace(linkTo(id, { at, with: against, in: inside }));
-  const history = useCheckpoints(id, onError);
+  const go = (at, against, inside) => location.replace(linkTo(id, { ns: namespace, at, with: against, in: inside }));
+  const history = useCheckpoints(id, namespace, onError);
+  const namespaces = useNamespaces(id, onError);
   const wanted = query.get("message");
-  const said = useMessages(id, chosen, wanted, onError);
+  const said = useMessages(id, namespace, chosen, wanted, onError);
 
   const loads = useRef(0);
   async function load() {
@@ -44,24 +48,36 @@ export function Thread({ id, query, me, onError, onStatus }) {
   useEffect(() => void load(), [id]);
   const loadSoon = useSoon(load);
   const saidSoon = useSoon(said.reload);
-  const reload = useSoon(() => Promise.all([load(), history.reload(), said.reload()]));
+  const reload = useSoon(() => Promise.all([load(), history.reload(), namespaces.reload(), said.reload()]));
   useEvents(threadPath(id, "/events"), {
     onStatus,
     onReload: reload,
     onEvent: (event) => {
       if (event.kind === "deleted") return setGone("deleted");
       loadSoon();
-      if (event.kind === "checkpoint" && event.checkpoint) history.add(event.checkpoint);
-      else if (event.kind === "removed" || event.kind === "checkpoint") reload();
+      if (event.kind === "checkpoint" && event.checkpoint) {
+        history.add(event.checkpoint);
+        namespaces.add(event.checkpoint);
+      } else if (event.kind === "removed" || event.kind === "checkpoint") reload();
       if (!chosen) saidSoon();
     },
   });
 
+  // A thread without a main namespace, such as a fork of another one: its head says where there is something.
+  const only = thread?.head?.namespace;
+  useEffect(() => {
+    if (only && !namespace) location.replace(linkTo(id, { ...Object.fromEntries(query), ns: only }));
+  }, [only, namespace]);
+
   if (gone) return html`<${Gone} id=${id} why=${gone} />`;
   if (!thread) return html`<main class="page"><p class="empty" role="status">Loading…</p></main>`;
   const { checkpoints } = history;
-  const head = thread.head?.checkpoint_id;
+  const head = (thread.head?.namespace === namespace ? thread.head : checkpoints[0])?.checkpoint_id;
   const at = chosen ?? head;
+  const own = namespaces.found?.length > 1 ? namespaces.found.find((each) => each.namespace === namespace)?.checkpoints ?? 0 : thread.checkpoint_count;
+  const total = history.complete ? checkpoints.length : Math.max(own, checkpoints.length);
+  // A fork's checkpoint has the id and the namespace of the one that it was made from.
+  const source = thread.forked_from && { ns: checkpoints.some((each) => each.checkpoint_id === thread.forked_from.checkpoint_id) ? namespace : null, at: thread.forked_from.checkpoint_id };
   const here = checkpoints.find((each) => each.checkpoint_id === at);
   const named = thread.thread_name ?? thread.thread_id;
   return html`<main class="thread">
@@ -72,27 +88,31 @@ export function Thread({ id, query, me, onError, onStatus }) {
         <span>${thread.user_id == null ? "no owner" : html`<a href=${linkToThreads({ user: thread.user_id })}>${thread.user_id}</a>`}</span>
         <span>${count(thread.message_count, "message")}</span><span>${count(thread.checkpoint_count, "checkpoint")}</span><span>${size(thread.size)}</span>
         <span title=${moment(thread.updated_at)}>${ago(thread.updated_at)}</span>
-        ${thread.forked_from && html`<span>forked from <a href=${linkTo(thread.forked_from.thread_id, { at: thread.forked_from.checkpoint_id })}>${thread.forked_from.thread_id}</a></span>`}
+        ${thread.forked_from && html`<span>forked from <a href=${linkTo(thread.forked_from.thread_id, source)}>${thread.forked_from.thread_id}</a></span>`}
       </p>
-      <${Actions} thread=${thread} at=${at} me=${me} />
+      <${Namespaces} found=${namespaces.found} complete=${namespaces.complete} chosen=${namespace} onChoose=${(ns) => location.replace(linkTo(id, { ns }))} />
+      <${Actions} thread=${thread} namespace=${namespace} head=${head} at=${at} me=${me} />
     </header>
     <div class="tabs" role="group" aria-label="What to show">${PANES.map((each) => html`<button aria-pressed=${pane === each} onClick=${() => setPane(each)}>${each}</button>`)}</div>
-    <section class="pane" data-current=${pane === PANES[0]} aria-labelledby="said"><div class="bar"><h2 id="said">Conversation</h2>${chosen && chosen !== head && html`<span class="soft">as of ${moment(here?.updated_at) || "a checkpoint"}</span><button class="quiet" onClick=${() => go(null)}>Back to the head</button>`}</div>
-      <div class="scroll" tabindex="0" role="group" aria-labelledby="said">${said.messages ? html`<${Conversation} messages=${said.messages} view=${`${id} ${chosen ?? ""}`} onEarlier=${said.earlier} wanted=${wanted} />` : html`<p class="empty" role="status">Loading…</p>`}</div>
+    <section class="pane" data-current=${pane === PANES[0]} aria-labelledby="said"><div class="bar"><h2 id="said">Conversation</h2>${namespace && !chosen && html`<span class="soft">of the whole thread</span>`}${chosen && (namespace || chosen !== head) && html`<span class="soft">as of ${moment(here?.updated_at) || "a checkpoint"}</span><button class="quiet" onClick=${() => go(null)}>Back to the head</button>`}</div>
+      <div class="scroll" tabindex="0" role="group" aria-labelledby="said">${said.messages ? html`<${Conversation} messages=${said.messages} view=${said.view} onEarlier=${said.earlier} wanted=${wanted} />` : html`<p class="empty" role="status">Loading…</p>`}</div>
     </section>
     <section class="pane" data-current=${pane === PANES[1]} aria-labelledby="history"><div class="bar"><h2 id="history">History</h2></div>
-      <${Slider} checkpoints=${checkpoints} total=${Math.max(thread.checkpoint_count, checkpoints.length)} chosen=${at} onChoose=${(each) => go(each)} />
-      <${Timeline} checkpoints=${checkpoints} total=${Math.max(thread.checkpoint_count, checkpoints.length)} head=${head} chosen=${at} compared=${compared?.thread ? null : compared?.checkpoint} onChoose=${(each) => go(each)} onCompare=${(each) => go(at, each)} onEnd=${history.more} />
+      <${Slider} checkpoints=${checkpoints} total=${total} chosen=${at} onChoose=${(each) => go(each)} />
+      <${Timeline} key=${namespace} ready=${history.ready} checkpoints=${checkpoints} total=${total} head=${head} chosen=${at} compared=${compared?.thread ? null : compared?.checkpoint} onChoose=${(each) => go(each)} onCompare=${(each) => go(at, each)} onEnd=${history.more} />
     </section>
-    <section class="pane" data-current=${pane === PANES[2]} aria-labelledby="state">${at ? html`<${State} key=${id} thread=${thread} at=${at} here=${here} compared=${compared} me=${me} onCompare=${(checkpoint, inside) => go(at, checkpoint, inside)} onHead=${() => go(null)} />` : html`<div class="bar"><h2 id="state">State</h2></div><p class="empty">No state was saved in this thread.</p>`}</section>
+    <section class="pane" data-current=${pane === PANES[2]} aria-labelledby="state">${at ? html`<${State} key=${namespace} thread=${thread} namespace=${namespace} head=${head} at=${at} here=${here} compared=${compared} me=${me} onCompare=${(checkpoint, inside) => go(at, checkpoint, inside)} onHead=${() => go(null)} />` : html`<div class="bar"><h2 id="state">State</h2></div>${history.ready ? html`<p class="empty">No state was saved in this ${namespace ? "namespace" : "thread"}.</p>` : html`<p class="empty" role="status">Loading…</p>`}`}</section>
   </main>`;
 }
 
-// The checkpoints, newest first. Pages come by themselves up to a number, and then on demand.
-function useCheckpoints(id, onError) {
-  const [checkpoints, setCheckpoints] = useState([]);
+// The checkpoints of a namespace, newest first. Pages come by themselves up to a number, and then on demand.
+function useCheckpoints(id, namespace, onError) {
+  const [loaded, setLoaded] = useState({ namespace: null, checkpoints: NONE });
+  const ready = loaded.namespace === namespace;
+  const checkpoints = ready ? loaded.checkpoints : NONE;
+  const change = (work) => setLoaded((now) => (now.namespace === namespace ? { namespace, checkpoints: work(now.checkpoints) } : now));
   const state = useRef({ next: undefined, busy: false, turn: 0, added: [] });
-  const page = (before) => api("GET", threadPath(id, "/checkpoints"), { query: { limit: PAGE, before } });
+  const page = (before) => api("GET", threadPath(id, "/checkpoints"), { query: { namespace, limit: PAGE, before } });
 
   async function more() {
     const now = state.current;
@@ -103,7 +123,7 @@ function useCheckpoints(id, onError) {
       const found = await page(now.next);
       if (turn !== state.current.turn) return;
       now.next = found.next;
-      setCheckpoints((before) => joined(before, found.checkpoints));
+      change((before) => joined(before, found.checkpoints));
     } catch (error) {
       onError(error);
     } finally {
@@ -117,25 +137,25 @@ function useCheckpoints(id, onError) {
       const found = await page();
       if (turn !== state.current.turn) return;
       // The answer may be older than an event that came meanwhile.
-      setCheckpoints(placed(found.checkpoints, state.current.added));
+      setLoaded({ namespace, checkpoints: placed(found.checkpoints, state.current.added) });
       state.current = { next: found.next, busy: false, turn, added: [] };
     } catch (error) {
-      state.current.busy = false;
+      if (turn === state.current.turn) state.current.busy = false;
       if (error.status !== 404) onError(error);
     }
   }
-  useEffect(() => void reload(), [id]);
+  useEffect(() => void reload(), [id, namespace]);
   useEffect(() => {
     if (!checkpoints.length || checkpoints.length >= BY_ITSELF) return undefined;
     const soon = setTimeout(more, 30);
     return () => clearTimeout(soon);
   }, [checkpoints]);
   function add(checkpoint) {
-    if (checkpoint.namespace) return;
+    if (checkpoint.namespace !== namespace) return;
     if (state.current.busy) state.current.added.push(checkpoint);
-    setCheckpoints((before) => placed(before, [checkpoint]));
+    change((before) => placed(before, [checkpoint]));
   }
-  return { checkpoints, more, reload, add };
+  return { checkpoints, ready, complete: ready && state.current.next === null, more, reload, add };
 }
 
 // The newest first, with `added` instead of earlier records of the same checkpoints.
@@ -146,13 +166,14 @@ function joined(before, added) {
   return [...before, ...added.filter((each) => !known.has(each.checkpoint_id))];
 }
 
-// The newest messages of the branch, and earlier ones when they are asked for.
-function useMessages(id, at, wanted, onError) {
-  const view = `${id} ${at ?? ""}`;
+// The newest messages of the branch, and earlier ones when they are asked for. The thread has one conversation:
+// a namespace matters only if a checkpoint is chosen.
+function useMessages(id, namespace, at, wanted, onError) {
+  const view = at ? `${id} ${namespace} ${at}` : id;
   const [loaded, setLoaded] = useState({ view: null, messages: null, before: null });
   const { messages, before } = loaded;
   const turn = useRef(0);
-  const ask = (query) => api("GET", threadPath(id, "/messages"), { query: { checkpoint_id: at, ...query } });
+  const ask = (query) => api("GET", threadPath(id, "/messages"), { query: { checkpoint_id: at, namespace: at && namespace, ...query } });
   async function reload() {
     const mine = ++turn.current;
     try {
@@ -162,7 +183,7 @@ function useMessages(id, at, wanted, onError) {
       if (error.status !== 404) onError(error);
     }
   }
-  useEffect(() => void reload(), [id, at]);
+  useEffect(() => void reload(), [view]);
   async function earlier() {
     try {
       const found = await ask({ last: PAGE, before });
@@ -177,7 +198,7 @@ function useMessages(id, at, wanted, onError) {
     if (before && messages.length < FARTHEST) earlier();
     else say("That message is on another branch");
   }, [wanted, messages]);
-  return { messages, reload, earlier: before ? earlier : null };
+  return { messages, view, reload, earlier: before ? earlier : null };
 }
 
 // What was loaded, with the newest page. Earlier messages stay, because somebody may read them.

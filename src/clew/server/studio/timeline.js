@@ -28,7 +28,7 @@ export function lanes(checkpoints) {
 const x = (lane) => LANE / 2 + 2 + Math.min(lane, MOST - 1) * LANE;
 const curve = (from, to, top, bottom) => (from === to ? `M${from} ${top}V${bottom}` : `M${from} ${top}C${from} ${(top + bottom) / 2} ${to} ${(top + bottom) / 2} ${to} ${bottom}`);
 
-export function Timeline({ checkpoints, total, head, chosen, compared, onChoose, onCompare, onEnd }) {
+export function Timeline({ ready, checkpoints, total, head, chosen, compared, onChoose, onCompare, onEnd }) {
   const { rows, width } = useMemo(() => lanes(checkpoints), [checkpoints]);
   const kept = useMemo(() => checkpoints.findIndex((each) => each.checkpoint_id === chosen), [checkpoints.length > 0, chosen]);
   const row = (at, style) => {
@@ -47,6 +47,7 @@ export function Timeline({ checkpoints, total, head, chosen, compared, onChoose,
       </button>
     </li>`;
   };
+  if (!ready) return html`<p class="empty" role="status">Loading…</p>`;
   if (!checkpoints.length) return html`<p class="empty">No checkpoints yet.</p>`;
   return html`<${Rows} name="timeline" count=${checkpoints.length} height=${ROW} row=${row} keep=${kept} onEnd=${onEnd} label=${`${count(total, "checkpoint")}, newest first`} />`;
 }
