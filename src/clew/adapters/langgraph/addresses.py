@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
+from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 
@@ -141,7 +142,14 @@ class Addresses:
 
 
 def _user(owner: Any) -> User:
-    return owner if owner is None or isinstance(owner, AnyUser) else str(owner)
+    if owner is None or isinstance(owner, AnyUser):
+        return owner
+    if isinstance(owner, bool) or not isinstance(owner, (str, int, UUID)):
+        raise ConfigError(
+            f"the configurable that names the thread's owner must be text, a number or a UUID, not {type(owner).__name__}; "
+            "ClewSaver(…, owner_key=…) takes another configurable, and owner_key=None none"
+        )
+    return str(owner)
 
 
 def any_user(thread_id: str) -> dict[str, Any]:
