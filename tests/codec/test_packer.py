@@ -230,3 +230,18 @@ def test_rubbish_is_never_decoded_into_a_crash(rubbish: bytes) -> None:
 def test_a_frame_of_a_newer_format_says_so() -> None:
     with pytest.raises(SchemaVersionError, match="upgrade clew"):
         unseal(b"\xc1\xf0" + zlib.crc32(b"\xf0newer").to_bytes(4, "little") + b"newer")
+
+
+def test_a_record_shows_the_fields_and_not_what_was_noted_about_them() -> None:
+    class Trip(pydantic.BaseModel):
+        city: str
+        mood: str = "calm"
+
+    registry = Registry()
+    registry.register(Trip)
+    packed = Packer(registry).pack(Trip(city="Lisbon"))
+    loaded = Packer(Registry()).unpack(packed)
+    assert dict(loaded) == {"city": "Lisbon", "mood": "calm"}
+    assert len(loaded) == 2
+    assert repr(loaded) == "Record(type_name='Trip', fields={'city': 'Lisbon', 'mood': 'calm'})"
+    assert Packer(registry).unpack(Packer(Registry()).pack(loaded)).model_fields_set == {"city"}

@@ -25,7 +25,8 @@ T = TypeVar("T")
 class Record(Mapping[str, Any]):
     """An object whose class is not registered in this process: the class's name and the fields.
 
-    It is a mapping of the fields. Saving it stores exactly what was loaded.
+    It is a mapping of the fields. `fields` also has what Clew noted about them, under names that begin
+    with a NUL character. Saving it stores exactly what was loaded.
     """
 
     type_name: str
@@ -40,10 +41,13 @@ class Record(Mapping[str, Any]):
         return self.fields[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.fields)
+        return (name for name in self.fields if not (isinstance(name, str) and name.startswith("\0")))
 
     def __len__(self) -> int:
-        return len(self.fields)
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(type_name={self.type_name!r}, fields={dict(self)!r})"
 
     def __hash__(self) -> int:
         # Field values may be unhashable.
