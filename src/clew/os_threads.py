@@ -76,6 +76,11 @@ class OwnThread:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended: Answer[None] = Answer()
+        reset_after_fork(self)
+
+    def reset(self) -> None:
+        """Forget the thread in a forked child: it runs in the parent only."""
+        self._thread, self._ended, self._lock = None, Answer(), threading.Lock()
 
     @property
     def begun(self) -> bool:

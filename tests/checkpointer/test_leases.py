@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
 
 import clew
+from clew.answers import Answer
 from clew.storage.wrapper import StorageWrapper
 from clew.testing import FakeClock, FaultyStorage
 from tests.checkpointer.conftest import SHARED
@@ -399,3 +401,81 @@ def test_a_turn_that_can_not_be_given_back_hides_nothing(store):
 
     with pytest.raises(ZeroDivisionError), checkpointer.lease("t", ttl=60):
         fail()
+
+
+@pytest.mark.parametrize("durability", ["sync", "background"])
+def test_a_task_that_outlives_the_block_writes_like_any_other(store, durability):
+    async def go():
+        checkpointer = store.open(durability=durability)
+        go_on = asyncio.Event()
+
+        async def later():
+            await checkpointer.aput_messages("t", [{"role": "user", "content": "in the block"}])
+            await go_on.wait()
+            await checkpointer.aput_thread("t", thread_name="A title")
+            await checkpointer.aupdate_state("t", set={"late": True})
+            await checkpointer.aput_state("other", {"n": 1})
+
+        async with checkpointer.alease("t") as lease:
+            await checkpointer.aput_state("t", {"n": 1})
+            task = asyncio.create_task(later())
+            first = lease.token
+        async with checkpointer.alease("t") as lease:
+            assert lease.token > first
+            await checkpointer.aput_state("t", {"n": 2})
+        go_on.set()
+        await task
+        assert await checkpointer.aget_state("t") == {"n": 2, "late": True}
+        assert (await checkpointer.aget_thread("t")).thread_name == "A title"
+
+    run(go())
+
+
+def test_a_save_that_was_accepted_in_the_block_is_fenced_off_after_it(store, clock):
+    checkpointer = store.open(durability="background", clock=clock)
+    checkpointer.put_state("t", {"n": 0})
+    held, go_on = threading.Event(), Answer[None]()
+    apply = checkpointer._engine.storage.apply
+
+    async def slow(commits):
+        if any(each.fence is not None for each in commits):
+            held.set()
+            await go_on.arrive()
+        return await apply(commits)
+
+    def lose_the_lease():
+        with checkpointer.lease("t", 10):
+            checkpointer._engine.storage.apply = slow
+            checkpointer.put_state("t", {"n": "late"})
+            assert held.wait(60)
+            clock.advance(11)
+            with store.open(clock=clock).lease("t"):
+                go_on.give(None)
+                checkpointer.get_state("t")
+
+    with pytest.raises(clew.LeaseError):
+        lose_the_lease()
+
+
+def test_a_renewal_under_way_when_the_block_ends_is_no_loss(store, caplog):
+    async def go():
+        checkpointer = store.open()
+        async with checkpointer.alease("t", 30) as lease:
+            request, asked, answer = lease._request, asyncio.Event(), asyncio.Event()
+
+            async def slow(now, ttl):
+                record = await request(now, ttl)
+                if ttl:
+                    asked.set()
+                    await answer.wait()
+                return record
+
+            lease._request = slow
+            renewal = asyncio.create_task(lease._renew())
+            await asked.wait()
+        answer.set()
+        await renewal
+        assert not lease.lost
+
+    run(go())
+    assert not [each.getMessage() for each in caplog.records if "lease lost" in each.getMessage()]

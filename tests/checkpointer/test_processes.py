@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -221,3 +223,54 @@ def test_branches_of_two_processes_are_both_kept(sqlite):
     ]
     cold = sqlite.open()
     assert [cold.get_state(at(each))["m"][-1] for each in made] == ["a", "b"]
+
+
+def ended_in_child(work):
+    """Run `work` in a forked child, which ends itself if it hangs; returns its exit code."""
+
+    def limited():
+        signal.alarm(120)
+        work()
+
+    return os.waitstatus_to_exitcode(os.waitpid(in_child(limited), 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_can_release_a_checkpointer_that_cleans_up_by_itself(store):
+    policy = clew.RetentionPolicy(max_age=timedelta(days=1))
+    checkpointer = store.open(retention=policy, cleanup_interval=3600)
+    checkpointer.put_state("t", {"n": 1})
+
+    def work():
+        checkpointer.put_state("t", {"n": 2})
+        checkpointer.release()
+
+    assert ended_in_child(work) == 0
+    checkpointer.put_state("t", {"n": 3})
+    assert checkpointer.get_state("t") == {"n": 3}
+    checkpointer.release()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_leaves_the_block_of_a_lease_and_the_parent_keeps_the_lease(store):
+    checkpointer = store.open()
+    checkpointer.put_state("t", {"n": 1})
+    read, write = os.pipe()
+    with checkpointer.lease("t", 3600):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(120)
+            os.read(read, 1)
+    if child == 0:
+        os._exit(0)
+    # The parent has returned its lease, and takes another one while the child leaves the block.
+    with checkpointer.lease("t", 3600):
+        os.write(write, b".")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        with pytest.raises(clew.LeaseError), store.open().lease("t"):
+            pass
+        checkpointer.put_state("t", {"n": 2})
+    os.close(read)
+    os.close(write)

@@ -43,7 +43,21 @@ Each time, some writer got through, so the last of many writers needs as many at
 make commits.
 """
 
-_fences: ContextVar[dict[tuple[int, str], int]] = ContextVar("clew_fences")
+
+class Fence:
+    """The fencing token of a lease, for as long as its block runs.
+
+    Tasks that were started in the block have it, too, and may outlive the block.
+    """
+
+    __slots__ = ("ended", "token")
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+        self.ended = False
+
+
+_fences: ContextVar[dict[tuple[int, str], Fence]] = ContextVar("clew_fences")
 """The fencing tokens of the leases that the current task holds, by engine and thread."""
 
 
@@ -140,16 +154,19 @@ class Engine:
     def fence(self, thread_id: str) -> int | None:
         """The fencing token under which the current task writes to the thread, if it holds its lease."""
         held = _fences.get(None)
-        return held.get((id(self), thread_id)) if held else None
+        fence = held.get((id(self), thread_id)) if held else None
+        return None if fence is None or fence.ended else fence.token
 
-    def set_fence(self, thread_id: str, token: int) -> None:
-        """Have the current task write to the thread under this token."""
-        held = _fences.get(None) or {}
-        _fences.set({**held, (id(self), thread_id): token})
+    def set_fence(self, thread_id: str, token: int) -> Fence:
+        """Have the current task, and those that it starts, write to the thread under this token until it is cleared."""
+        fence, held = Fence(token), _fences.get(None) or {}
+        _fences.set({**held, (id(self), thread_id): fence})
+        return fence
 
-    def clear_fence(self, thread_id: str) -> None:
-        mine = id(self), thread_id
-        _fences.set({key: token for key, token in (_fences.get(None) or {}).items() if key != mine})
+    def clear_fence(self, fence: Fence) -> None:
+        """Have all tasks write without this token."""
+        fence.ended = True
+        _fences.set({key: each for key, each in (_fences.get(None) or {}).items() if each is not fence})
 
     # Known bases
 

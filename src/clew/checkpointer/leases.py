@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Generic, Self, TypeVar
 
 from clew.answers import Answer
-from clew.checkpointer.engine import Engine
+from clew.checkpointer.engine import Engine, Fence
 from clew.errors import BlockingCallError, ClewError, ConfigError, LeaseError
 from clew.ids import new_id
 from clew.model.config import Address, Config, checked_text
@@ -56,6 +56,8 @@ class HeldLease(ABC, Generic[_Record]):
         self._record: _Record | None = None
         self._lost = False
         self._renewed = 0.0
+        self._process = 0
+        """The process that holds the lease. A forked child leaves the block, too, and must not return it."""
         self._task: asyncio.Task[None] | None = None
         self._thread: OwnThread | None = None
         self._stopped: Answer[None] = Answer()
@@ -83,7 +85,12 @@ class HeldLease(ABC, Generic[_Record]):
 
     async def __aexit__(self, *_: object) -> None:
         self._unmark()
-        await run_to_end(self._end())
+        if self._is_mine:
+            await run_to_end(self._end())
+
+    @property
+    def _is_mine(self) -> bool:
+        return self._process in (0, os.getpid())
 
     async def _end(self) -> None:
         if self._task is not None:
@@ -118,7 +125,8 @@ class HeldLease(ABC, Generic[_Record]):
             if self._thread is not None:
                 self._thread.wait()
         finally:
-            self._run(self._give_back_to_end())
+            if self._is_mine:
+                self._run(self._give_back_to_end())
 
     async def _take(self) -> None:
         deadline = self._clock.monotonic() + self._wait
@@ -131,7 +139,7 @@ class HeldLease(ABC, Generic[_Record]):
                 await run_to_end(self._give_back())
                 raise
             if record.holder == self.holder:
-                self._record, self._lost, self._renewed = record, False, asked
+                self._record, self._lost, self._renewed, self._process = record, False, asked, os.getpid()
                 return
             left = deadline - self._clock.monotonic()
             if left <= 0:
@@ -171,7 +179,10 @@ class HeldLease(ABC, Generic[_Record]):
             # The next renewal may succeed. If none does, the fence keeps this holder from writing.
             return
         held = self._record
-        if held is not None and (record.holder, record.token) == (self.holder, held.token):
+        if held is None:
+            # The block ended meanwhile, and its end returns the lease.
+            return
+        if (record.holder, record.token) == (self.holder, held.token):
             self._renewed = asked
             return
         self._lost = True
@@ -226,6 +237,7 @@ class Lease(HeldLease[LeaseRecord]):
     def __init__(self, engine: Engine, address: Address, *, ttl: float, wait: float, holder: str | None) -> None:
         super().__init__(engine, f"thread {address.thread_id!r}", ttl=ttl, wait=wait, holder=holder)
         self._address = address
+        self._fence: Fence | None = None
 
     async def _request(self, now: datetime, ttl: float) -> LeaseRecord:
         address = self._address
@@ -235,10 +247,12 @@ class Lease(HeldLease[LeaseRecord]):
         return lease_held(record, advice="wait= longer")
 
     def _mark(self) -> None:
-        self._engine.set_fence(self._address.thread_id, self.token)
+        self._fence = self._engine.set_fence(self._address.thread_id, self.token)
 
     def _unmark(self) -> None:
-        self._engine.clear_fence(self._address.thread_id)
+        if self._fence is not None:
+            self._engine.clear_fence(self._fence)
+            self._fence = None
         super()._unmark()
 
 

@@ -82,16 +82,18 @@ class Saver:
             return self.save(address, encode, new, **more)
         packed = self._codec.packed(state)
         encode = partial(self._codec.encode_packed, packed, namespace=address.namespace)
-        at = self._engine.clock.now()
-        return self._defer(address, packed.size, at, partial(self.save, address, encode, new, at=at, **more))
+        at, fence = self._engine.clock.now(), self._engine.fence(address.thread_id)
+        work = partial(self._save, address, encode, new, fence=fence, at=at, **more)
+        return self._defer(address, packed.size, at, work)
 
     def update(self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
         """Save the checkpoint that `address` names with some fields changed, now or in the background."""
         at = self._engine.clock.now()
+        more |= {"at": at, "fence": self._engine.fence(address.thread_id)}
         if self._engine.background is None or (address.checkpoint_id and new.on_conflict == "reject"):
-            return self._update(address, changes, new, at=at, **more)
+            return self._update(address, changes, new, **more)
         captured, size = self._codec.snapshot(changes)
-        return self._defer(address, size, at, partial(self._update, address, captured, new, at=at, **more))
+        return self._defer(address, size, at, partial(self._update, address, captured, new, **more))
 
     async def apply(self, address: Address, commit: Commit, size: int) -> None:
         """Apply a commit of `size` bytes without values, now or in the background."""
@@ -106,11 +108,14 @@ class Saver:
         await background.put(address.thread_id, address.user, size, work)
         return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at, saved_at=at))
 
-    async def save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Saved:
-        """Encode, commit and remember.
+    def save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
+        """Encode, commit and remember, under the token of the lease that the current task holds.
 
         Concurrent writers of the thread take turns, and those who wait share a commit.
         """
+        return self._save(address, encode, new, fence=self._engine.fence(address.thread_id), **more)
+
+    async def _save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Saved:
         save = self._new_save(address, encode, new, **more)
         return await self._in_turn(address, save.fence, save, partial(self._save_in_turn, address, save))
 
@@ -123,9 +128,11 @@ class Saver:
             await self._merge_soon(address.thread_id, index)
         return saved
 
-    async def _update(self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any) -> Saved:
-        write = partial(self._update_in_turn, address, changes, new, **more)
-        return await self._in_turn(address, self._engine.fence(address.thread_id), None, write)
+    async def _update(
+        self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, *, fence: int | None, **more: Any
+    ) -> Saved:
+        write = partial(self._update_in_turn, address, changes, new, fence=fence, **more)
+        return await self._in_turn(address, fence, None, write)
 
     async def _update_in_turn(
         self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, writer: SaveWriter, **more: Any
@@ -180,6 +187,7 @@ class Saver:
         encode: Encode,
         new: NewCheckpoint,
         *,
+        fence: int | None,
         at: datetime | None = None,
         commit_id: str | None = None,
         **more: Any,
@@ -193,7 +201,7 @@ class Saver:
             new=new,
             at=at or engine.clock.now(),
             commit_id=commit_id or new.checkpoint_id,
-            fence=engine.fence(address.thread_id),
+            fence=fence,
             origin=None if engine.observer is None else engine.observer.origin(),
             **more,
         )
