@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -398,3 +399,32 @@ def test_a_checkpoint_tells_what_its_metadata_tells(checkpointer):
         )
         assert {name: getattr(each, name) for name in names} == {name: getattr(each.metadata, name) for name in names}
         assert (each.node_name, each.step, each.run_id, each.namespace, each.sequence) == ("plan", 3, "r", "inner", 2)
+
+
+@pytest.mark.parametrize("method", ["list_checkpoints", "get_history"])
+def test_a_cursor_that_names_no_checkpoint_is_refused(store, method):
+    checkpointer = store.open()
+    for number in range(10):
+        checkpointer.put_checkpoint("t", {"n": number}, metadata={"odd": number % 2})
+    checkpointer.put_checkpoint({"thread_id": "t", "checkpoint_ns": "inner"}, {"n": 0}, metadata={"odd": 0})
+    page = checkpointer.list_checkpoints("t", limit=3)
+    last = page[-1].checkpoint_id
+    listed = partial(getattr(checkpointer, method), "t", limit=3)
+    assert len(listed(before=last)) == 3
+    oldest = checkpointer.list_checkpoints("t", limit=None)[-1]
+    assert listed(before=oldest.checkpoint_id) == []
+    assert listed(before=last, run_id="another") == []
+    assert listed(before=last, where={"odd": "neither"}) == []
+    checkpointer.delete_checkpoint(page[-1].config)
+    for before in (
+        last,
+        "never there",
+        checkpointer.list_checkpoints({"thread_id": "t", "checkpoint_ns": "inner"})[0].checkpoint_id,
+    ):
+        with pytest.raises(
+            clew.ConfigError, match=f"before names checkpoint '{before}', which thread 't' does not have"
+        ):
+            listed(before=before)
+    with pytest.raises(clew.ConfigError, match="may have been removed"):
+        listed(before=last, where={"odd": 1})
+    assert [each.sequence for each in listed(before=None)] == [10, 9, 7]

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.checkpointer.arguments import checked_limit
 from clew.checkpointer.batch import version_of
@@ -201,7 +202,10 @@ class Loader:
         return page
 
     async def matching(self, address: Address, wanted: CheckpointFilter, *, detail: Detail) -> AsyncIterator[Matches]:
-        """Yield the checkpoints that match, newest first, page by page."""
+        """Yield the checkpoints that match, newest first, page by page.
+
+        Raises ConfigError if `before` names no checkpoint.
+        """
         left = wanted.limit
         # Pages continue by sequence: an id may name a checkpoint in more than one namespace.
         before: str | None = wanted.before
@@ -219,6 +223,8 @@ class Loader:
                 detail=detail,
             )
             page = await self._read(address, query)
+            if before is not None and not page.checkpoints:
+                await self._check_cursor(address, query, before)
             infos = [
                 checkpoint_info(self._codec, address.thread_id, address.user, record) for record in page.checkpoints
             ]
@@ -228,6 +234,15 @@ class Loader:
                 return
             left = None if left is None else left - len(found)
             before, before_sequence = None, page.checkpoints[-1].sequence
+
+    async def _check_cursor(self, address: Address, query: CheckpointQuery, before: str) -> None:
+        """Raise ConfigError if the cursor names no checkpoint: an empty page would look like the end."""
+        named = replace(query, before=None, run_id=None, checkpoint_id=before, limit=1, detail="info")
+        if not (await self._read(address, named)).checkpoints:
+            raise ConfigError(
+                f"before names checkpoint {before!r}, which thread {address.thread_id!r} does not have: it may have been "
+                "removed"
+            )
 
     def decode(self, address: Address, record: CheckpointRecord, rows: OpenRows) -> Any:
         """The state of a checkpoint. Errors name it."""

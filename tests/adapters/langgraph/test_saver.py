@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import clew
-from clew.adapters.langgraph import ClewSaver
+from clew.adapters.langgraph import ClewSaver, loader
 from tests.adapters.langgraph.support import SyncSaver, chat, config, delta_graph, say
 from tests.adapters.langgraph.test_values import put
 from tests.checkpointer.support import SpyStorage, python
@@ -158,6 +158,19 @@ def test_a_filter_is_compared_and_never_becomes_part_of_a_query(saver):
         assert list(saver.list(config(), filter={"source": hostile})) == []
         assert list(saver.list(config(), filter={hostile: "loop"})) == []
     assert len(list(saver.list(config(), filter={"source": "loop"}))) == 1
+
+
+def test_a_list_goes_on_if_the_checkpoint_where_a_page_ended_is_removed(saver, monkeypatch):
+    monkeypatch.setattr(loader, "PAGE", 3)
+    graph = chat(saver)
+    for number in range(5):
+        graph.invoke(say(str(number)), config())
+    every = [each.checkpoint["id"] for each in saver.list(config())]
+    read = saver.list(config())
+    ids = [next(read).checkpoint["id"] for _ in range(3)]
+    (removed,) = saver.checkpointer.list_checkpoints("t", limit=3)[2:]
+    saver.checkpointer.delete_checkpoint(removed.config)
+    assert ids + [each.checkpoint["id"] for each in read] == every
 
 
 def test_long_histories_are_listed_page_by_page_and_may_be_left_early(saver):

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple, PendingWrite, writes_sort_key
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew import NOT_LOADED
+from clew import NOT_LOADED, ConfigError
 from clew.adapters.langgraph.addresses import Addresses, any_user
 from clew.adapters.langgraph.changes import Known, Memory, dump
 from clew.adapters.langgraph.ids import sort_key, sort_key_of
@@ -134,8 +134,9 @@ class Loader:
     ) -> AsyncIterator[Checkpoint]:
         given = config["configurable"] if config is not None else {}
         namespaces: Literal["own", "all"] = "all" if given.get("checkpoint_ns") is None else "own"
-        mark, older_than = None, None
+        mark, older_than, reached = None, None, None
         if before is not None and (before_id := before["configurable"].get("checkpoint_id")):
+            reached = sort_key(before_id)
             namespace = before["configurable"].get("checkpoint_ns") or address.get("checkpoint_ns")
             cursor = {**address, "checkpoint_ns": namespace}
             cursor["checkpoint_id"] = await self._addresses.stored_id(cursor, before_id)
@@ -144,11 +145,20 @@ class Loader:
             else:
                 # The checkpoint is gone. Its id still compares with the others, because ids grow
                 # with time.
-                older_than = sort_key(before_id)
+                older_than = reached
         wanted, where = address.get("checkpoint_id"), None if filter is None else listed(filter)
         while limit is None or limit > 0:
             size = PAGE if limit is None or older_than or wanted else min(limit, PAGE)
-            page = await self._checkpointer.aget_history(address, size, before=mark, where=where, namespaces=namespaces)
+            try:
+                page = await self._checkpointer.aget_history(
+                    address, size, before=mark, where=where, namespaces=namespaces
+                )
+            except ConfigError:
+                if mark is None:
+                    raise
+                # It was removed since.
+                mark, older_than = None, reached
+                continue
             for found in page:
                 if older_than is not None and sort_key_of(found.checkpoint_id, found.metadata.timestamp) >= older_than:
                     continue
@@ -160,6 +170,7 @@ class Loader:
             if len(page) < size:
                 return
             mark = page[-1].checkpoint_id
+            reached = sort_key_of(mark, page[-1].metadata.timestamp)
 
     async def _threads(self) -> AsyncIterator[ThreadInfo]:
         offset = 0
