@@ -155,7 +155,7 @@ fuzz: .venv/.dev ## call everything with random arguments, damage stores, and ch
 	@$(BIN)/python -m clew.testing.fuzz $(ARGS)
 
 .PHONY: mutants
-mutants: .venv/.dev ## break each commit rule in each language, and check that a test notices
+mutants: .venv/.dev ## break each commit rule, put each fixed fault back, and check that a test notices
 	@$(BIN)/python -m mutants $(ARGS)
 
 .PHONY: bench-peers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from mutants import postgres, python, redis, sqlite
+from mutants import postgres, promises, python, redis, sqlite
+from mutants.mutation import Change, Mutation
 
-MUTATIONS = [*python.MUTATIONS, *sqlite.MUTATIONS, *postgres.MUTATIONS, *redis.MUTATIONS]
+OF_RULES: list[Mutation] = [*python.MUTATIONS, *sqlite.MUTATIONS, *postgres.MUTATIONS, *redis.MUTATIONS]
+MUTATIONS: list[Change] = [*OF_RULES, *promises.MUTATIONS]

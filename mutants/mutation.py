@@ -29,10 +29,49 @@ class MutationError(Exception):
     """A mutation does not fit its source, or breaks more than its rule."""
 
 
+class Change:
+    """One change of a source file: in `file`, `new` replaces `old`, which occurs exactly once.
+
+    If `may_hang` is set, tests that exceed the time limit have detected the mutant. Otherwise that
+    is an error: the tests may be slow without it, too.
+    """
+
+    __slots__ = ()
+
+    file: str
+    old: str
+    new: str
+    may_hang: bool
+
+    @property
+    def name(self) -> str:
+        """A short name for tables and errors."""
+        raise NotImplementedError
+
+    @property
+    def path(self) -> str:
+        """The path of the file below `src/`."""
+        raise NotImplementedError
+
+    def mutated(self, sources: Path = SOURCES) -> str:
+        """Return the mutated text. Raises MutationError unless `old` occurs exactly once."""
+        text = (sources / self.path).read_text()
+        if (found := text.count(self.old)) != 1:
+            raise MutationError(f"{self.name} in {self.file}: {self.old!r} occurs {found} times, not once")
+        if self.old == self.new:
+            raise MutationError(f"{self.name} in {self.file}: nothing is changed")
+        mutated = text.replace(self.old, self.new)
+        if self.file.endswith(".py"):
+            try:
+                compile(mutated, self.path, "exec")
+            except SyntaxError as error:
+                raise MutationError(f"{self.name} in {self.file}: {error}") from error
+        return mutated
+
+
 @dataclass(frozen=True, slots=True)
-class Mutation:
-    """A change that breaks `rule`: in `file` (below `src/clew/storage/`), `new` replaces
-    `old`, which occurs exactly once.
+class Mutation(Change):
+    """A change that breaks `rule`. `file` is below `src/clew/storage/`.
 
     `storage` is the one whose tests must fail. Every commit that the rules
     allow must still be applied.
@@ -43,26 +82,40 @@ class Mutation:
     file: str
     old: str
     new: str
+    may_hang: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.rule
 
     @property
     def path(self) -> str:
-        """The path of the file below `src/`."""
         return f"clew/storage/{self.file}"
 
-    def mutated(self, sources: Path = SOURCES) -> str:
-        """Return the mutated text. Raises MutationError unless `old` occurs exactly once."""
-        text = (sources / self.path).read_text()
-        if (found := text.count(self.old)) != 1:
-            raise MutationError(f"{self.rule} in {self.file}: {self.old!r} occurs {found} times, not once")
-        if self.old == self.new:
-            raise MutationError(f"{self.rule} in {self.file}: nothing is changed")
-        mutated = text.replace(self.old, self.new)
-        if self.file.endswith(".py"):
-            try:
-                compile(mutated, self.path, "exec")
-            except SyntaxError as error:
-                raise MutationError(f"{self.rule} in {self.file}: {error}") from error
-        return mutated
+
+@dataclass(frozen=True, slots=True)
+class Regression(Change):
+    """A change that puts back a fault that was fixed: `promise` is broken again. `file` is below `src/clew/`.
+
+    `tests` is the file of the tests that must fail, below `tests/`, and `chosen` selects them, as
+    for `-k`. They are tests that `make test` runs. Usual calls must still work.
+    """
+
+    promise: int
+    file: str
+    old: str
+    new: str
+    tests: str
+    chosen: str
+    may_hang: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"promise {self.promise}"
+
+    @property
+    def path(self) -> str:
+        return f"clew/{self.file}"
 
 
 def copy_sources(directory: Path) -> Path:
@@ -73,7 +126,7 @@ def copy_sources(directory: Path) -> Path:
     return copy
 
 
-def mutate(base: Path, directory: Path, mutation: Mutation) -> Path:
+def mutate(base: Path, directory: Path, mutation: Change) -> Path:
     """Copy `base` (from `copy_sources`) with the mutation into `directory`; return its path."""
     copy = directory / "src"
     shutil.copytree(base, copy)

@@ -1,5 +1,5 @@
 """Probe: `python -m mutants.probe STORAGE DIRECTORY` makes commits that every rule
-allows. None may be refused.
+allows, and `python -m mutants.probe api DIRECTORY` usual calls. None may be refused.
 
 A mutant that fails here is broken altogether, for example by a syntax error in SQL or Lua. A
 failing test would prove nothing about it.
@@ -18,6 +18,7 @@ from clew.storage.protocol import Storage
 from clew.testing.build import checkpoint, commit, fields, fork_of, messages, row
 from clew.testing.driver import DrivenStorage
 from clew.testing.servers import shared_postgres, shared_redis
+from mutants.targets import API
 
 
 def make_storage(name: str, directory: Path) -> Storage:
@@ -71,10 +72,33 @@ def probe(store: DrivenStorage) -> None:
     store.apply(commit("w", user="ann", remove=Removal(thread=True)))
 
 
+def probe_api(directory: Path) -> None:
+    """Make usual calls of many kinds. Raises the error of the first that fails."""
+    for name, encryption in {"plain": None, "sealed": clew.Encryption(keys={"k": clew.Encryption.new_key()})}.items():
+        with clew.connect(f"sqlite:///{directory}/{name}.db", encryption=encryption) as memory:
+            config = {"thread_id": "t", "user_id": "ann"}
+            for number in range(3):
+                made = memory.put_checkpoint(
+                    config, {"messages": ["said"] * 50 * number}, messages=[{"role": "user", "content": "one"}]
+                )
+                memory.put_attachments({**config, "checkpoint_id": made.checkpoint_id}, {"key": number})
+            assert memory.get_state(config) == {"messages": ["said"] * 100}
+            with memory.lease(config):
+                memory.update_state(config, set={"more": 1})
+            memory.copy_thread(config, "copy")
+            assert memory.verify().ok
+            memory.cleanup(clew.RetentionPolicy(max_history=1))
+            memory.delete_thread(config)
+            assert [each.thread_id for each in memory.list_threads({"user_id": "ann"})] == ["copy"]
+
+
 if __name__ == "__main__":
     # The parent process checks that the right sources were imported.
     sys.stdout.write(clew.__file__)
     chosen, place = sys.argv[1], Path(sys.argv[2])
-    driven = DrivenStorage(lambda: make_storage(chosen, place))
-    probe(driven)
-    driven.close()
+    if chosen == API:
+        probe_api(place)
+    else:
+        driven = DrivenStorage(lambda: make_storage(chosen, place))
+        probe(driven)
+        driven.close()

@@ -1,10 +1,11 @@
-"""Targets: the tests of each storage that must detect its mutants, fastest first."""
+"""Targets: the tests that must detect a mutant, fastest first."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mutants.mutation import NOTIONS, Storage
+from mutants.mutation import NOTIONS, Change, Mutation, Regression, Storage
 
 CASES = "test_a_rule_refuses_what_breaks_it_and_lets_its_neighbour_through"
 """The test that is generated from the table of rules. A case's id begins with its rule's name."""
@@ -33,11 +34,34 @@ SUBJECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A run of pytest: `tests` are ids, `chosen` an expression for `-k`."""
+    """A run of pytest: `tests` are ids or files, `chosen` an expression for `-k`.
+
+    It is an error if no test is chosen, unless the stage is `optional`.
+    """
 
     name: str
     tests: tuple[str, ...]
     chosen: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs of pytest that go together, after a probe that makes what must work."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    probe: str
+    """The first argument of `mutants.probe`: a storage, or `API`."""
+
+    @property
+    def allowed(self) -> str:
+        """What the probe makes, for its error."""
+        return "usual calls" if self.probe == API else "commits that the rules allow"
+
+
+API = "api"
+"""The probe of the public API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +73,9 @@ class Target:
         """Return the stages: the rule's cases, tests of its subject, the contract, the state machine."""
         stages = [Stage("contract", (self.contract,))]
         if rule in SUBJECTS:
-            stages.insert(0, Stage("contract", (self.contract,), f"({SUBJECTS[rule]}) and not {CASES}"))
+            stages.insert(0, Stage("contract", (self.contract,), f"({SUBJECTS[rule]}) and not {CASES}", optional=True))
         if rule is not None and rule not in NOTIONS:
-            stages.insert(0, Stage("cases", (f"{self.contract}::{CASES}",), f"[{rule}-"))
+            stages.insert(0, Stage("cases", (f"{self.contract}::{CASES}",), f"[{rule}-", optional=True))
         if self.machine is not None:
             stages.append(Stage("machine", (self.machine,)))
         return stages
@@ -72,3 +96,33 @@ TARGETS: dict[Storage, Target] = {
         "tests/storage/test_contract_redis.py::TestRedisMachine",
     ),
 }
+
+
+def group_of(mutation: Change) -> Group:
+    """Return the tests that must detect the mutant."""
+    if isinstance(mutation, Mutation):
+        stages = TARGETS[mutation.storage].stages(mutation.rule)
+        return Group(f"{mutation.rule} in {mutation.storage}", tuple(stages), mutation.storage)
+    assert isinstance(mutation, Regression)
+    return Group(mutation.name, (_stage(mutation.tests, mutation.chosen),), API)
+
+
+def unmutated(mutations: Iterable[Change]) -> list[Group]:
+    """Return the tests of all `mutations`, each once: they must pass without a mutation."""
+    storages: dict[Storage, None] = {}
+    chosen: dict[str, dict[str, None]] = {}
+    for mutation in mutations:
+        if isinstance(mutation, Mutation):
+            storages[mutation.storage] = None
+        elif isinstance(mutation, Regression):
+            chosen.setdefault(mutation.tests, {})[mutation.chosen] = None
+    groups = [Group(storage, tuple(TARGETS[storage].stages(None)), storage) for storage in storages]
+    for tests, expressions in chosen.items():
+        together = " or ".join(f"({each})" for each in expressions)
+        groups.append(Group(tests, (_stage(tests, together),), API))
+    return groups
+
+
+def _stage(tests: str, chosen: str) -> Stage:
+    # Files and no ids: an id would choose tests that `make test` leaves out.
+    return Stage(tests.removesuffix(".py"), (f"tests/{tests}",), chosen)

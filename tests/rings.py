@@ -136,7 +136,7 @@ def in_ring(item: pytest.Item, ring: Ring) -> bool:
     if item.get_closest_marker("full"):
         return False
     if ring == "test":
-        return not (_needs_server(item) and item.nodeid.split("::")[0].endswith(ALIKE))
+        return not (_stores_on_server(item) and item.nodeid.split("::")[0].endswith(ALIKE))
     return not (_needs_server(item) or item.get_closest_marker("slow"))
 
 
@@ -165,6 +165,13 @@ def examples(machine: str, ring: Ring) -> int | None:
     if ring == "quick":
         return SHORT
     return SHORTER.get(machine) if ring == "test" else None
+
+
+def _stores_on_server(item: pytest.Item) -> bool:
+    """Return whether the test's Clew store is on a server. It may use a server for something else."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    store = getattr(parameters.get("store"), "__name__", "").lower()
+    return bool(set(getattr(item, "fixturenames", ())) & SERVERS) or store.startswith(("postgres", "redis"))
 
 
 def _needs_server(item: pytest.Item) -> bool:

@@ -355,6 +355,11 @@ def the_first_call_is_interrupted_at_every_moment(url: str) -> None:
             runners.pop().close()
 
     assert interrupted_everywhere(first, check) > 30
+    for thread in threading.enumerate():
+        if thread.name == "clew-loop":
+            # A loop that nobody has adopted ends by itself.
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def accepting_a_save_is_interrupted_at_every_moment(url: str) -> None:

@@ -443,6 +443,9 @@ def test_arguments_of_the_wrong_kind_are_refused_with_their_names(checkpointer):
         "known": lambda: checkpointer.get_checkpoint("t", known="x"),
         "remove": lambda: checkpointer.update_state("t", remove=None),
         "run_ids": lambda: checkpointer.delete_runs(5),
+        "rebuild": lambda: checkpointer.repair("t", rebuild=5),
+        "keep": lambda: checkpointer.put_attachments({"thread_id": "t", "checkpoint_id": "c"}, {"a": 1}, keep=[HUGE]),
+        "touch": lambda: checkpointer.put_attachments({"thread_id": "t", "checkpoint_id": "c"}, {"a": 1}, touch=5),
     }
     for name, call in wrong.items():
         with pytest.raises(clew.ConfigError, match=name):

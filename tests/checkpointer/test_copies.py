@@ -128,6 +128,8 @@ def test_a_copy_that_is_cancelled_leaves_nothing_and_can_be_made_again(store, st
         await stalling.applied.wait()
         await give_up(copying, stalling.go_on)
         assert await checkpointer.aget_thread("copy") is None
+        everything = await checkpointer.alist_threads({"user_id": clew.ANY_USER})
+        assert [each.thread_id for each in everything] == ["t"]
         copy = await checkpointer.acopy_thread("t", "copy")
         assert (
             len(await checkpointer.aget_history(copy, limit=None)) == len(await checkpointer.alist_messages(copy)) == 8
@@ -150,6 +152,7 @@ def test_a_sync_copy_that_is_interrupted_leaves_nothing(local):
     with pytest.raises(KeyboardInterrupt):
         local.open(Interrupted).copy_thread("t", "copy")
     assert checkpointer.get_thread("copy") is None
+    assert [each.thread_id for each in checkpointer.list_threads({"user_id": clew.ANY_USER})] == ["t"]
 
 
 class Beside(StorageWrapper):
@@ -250,6 +253,31 @@ def test_a_copy_beside_upkeep_is_whole(busy, kind):
         assert said == [f"m{number}" for number in range(newest + 1)]
         for each in history:
             assert each.state == state_at(each.metadata.step)
+        await release(busy)
+
+    run(go())
+
+
+def test_a_copy_beside_a_deletion_of_runs_is_of_the_moment_after_it(busy):
+    async def go():
+        draft = {"thread_id": "copy", "user_id": clew.ANY_USER}
+        for number in range(6):
+            here = {"thread_id": "t", "run_id": f"r{number % 2}"}
+            await busy.other.aput_checkpoint(here, state_at(number), step=number)
+        deleted = 0
+
+        async def act(time):
+            nonlocal deleted
+            if not deleted and len(await busy.other.alist_checkpoints(draft, limit=None)) == 4:
+                deleted = await busy.other.adelete_runs(["r0"])
+
+        checkpointer = busy.open(lambda storage: Beside(storage, act))
+        copy = await checkpointer.acopy_thread("t", "copy")
+        assert deleted == 3 + 2
+        assert [each.state for each in await busy.other.aget_history(copy)] == [
+            state_at(number) for number in (5, 3, 1)
+        ]
+        assert (await busy.other.averify()).ok
         await release(busy)
 
     run(go())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -352,12 +353,72 @@ def test_a_log_that_leads_nowhere_or_in_a_circle_is_a_damaged_thread(store_of_tw
     assert checkpointer.verify().ok
 
 
+def packed(content: Any) -> bytes:
+    return StateCodec(DEFAULT_REGISTRY, max_state_bytes=1 << 20).pack(content, name="it")
+
+
+SAID: dict[str, Any] = {"role": "user", "content": "message 1", "created_at": datetime.now(UTC)}
+NO_MESSAGES: dict[str, Any] = {
+    "a number": 5,
+    "a list": [SAID],
+    "no role": {"content": "message 1"},
+    "an unknown field": {**SAID, "unknown": 1},
+    "a role": {**SAID, "role": 5},
+    "a content": {**SAID, "content": 5},
+    "tool calls": {**SAID, "tool_calls": 5},
+    "tool results": {**SAID, "tool_results": ["x"]},
+    "metadata": {**SAID, "metadata": [1]},
+    "usage": {**SAID, "usage": 5},
+    "a time": {**SAID, "created_at": "today"},
+    "a time without a zone": {**SAID, "created_at": datetime(2026, 1, 1)},  # noqa: DTZ001
+    "a run": {**SAID, "run_id": 5},
+    "what a provider wrote": {**SAID, "raw": 5, "format": "openai"},
+}
+
+
+@pytest.mark.parametrize("content", NO_MESSAGES.values(), ids=NO_MESSAGES)
+def test_stored_data_that_is_not_a_message_is_a_damaged_message_and_hides_no_other(store_of_two, content):
+    set_cell(store_of_two.path, "messages", "data", packed(SAID), "message_id = 't1'")
+    assert store_of_two.open().verify().ok
+    set_cell(store_of_two.path, "messages", "data", packed(content), "message_id = 't1'")
+    checkpointer = store_of_two.open()
+    with pytest.raises(clew.CorruptRecordError, match="t1"):
+        checkpointer.get_message("t", "t1")
+    listed = checkpointer.list_messages("t")
+    assert [(each.message_id, each.role == "damaged") for each in listed] == [
+        ("t0", False),
+        ("t1", True),
+        ("t2", False),
+    ]
+    assert [(each.thread_id, each.message_id) for each in checkpointer.verify().damage] == [("t", "t1")]
+
+
+NO_DESCRIPTIONS: dict[str, Any] = {
+    "a number": 5,
+    "a name": {"thread_name": 5, "tags": [], "metadata": {}},
+    "one tag": {"thread_name": "n", "tags": "tag", "metadata": {}},
+    "numbers as tags": {"thread_name": "n", "tags": [5], "metadata": {}},
+    "metadata": {"thread_name": "n", "tags": [], "metadata": [5]},
+}
+
+
+@pytest.mark.parametrize("content", NO_DESCRIPTIONS.values(), ids=NO_DESCRIPTIONS)
+def test_stored_data_that_is_not_a_description_is_a_damaged_thread_and_hides_no_other(store_of_two, content):
+    set_cell(store_of_two.path, "threads", "data", packed(content), "thread_id = 't'")
+    checkpointer = store_of_two.open()
+    with pytest.raises(clew.CorruptRecordError, match="'t'"):
+        checkpointer.get_thread("t")
+    assert {each.thread_id for each in checkpointer.list_threads({})} == {"t", "other"}
+    assert [each.thread_id for each in checkpointer.verify().damage] == ["t"]
+    checkpointer.cleanup(clew.RetentionPolicy(max_history=1))
+    assert len(checkpointer.list_checkpoints("other")) == 1
+
+
 @pytest.mark.parametrize("missing", ["thread_name", "tags", "metadata"])
 def test_a_description_that_lacks_a_field_is_damaged_and_hides_no_other(store_of_two, missing):
     described: dict[str, Any] = {"thread_name": "n", "tags": [], "metadata": {}}
     del described[missing]
-    packed = StateCodec(DEFAULT_REGISTRY, max_state_bytes=1 << 20).pack(described, name="thread")
-    set_cell(store_of_two.path, "threads", "data", packed, "thread_id = 't'")
+    set_cell(store_of_two.path, "threads", "data", packed(described), "thread_id = 't'")
     checkpointer = store_of_two.open()
     assert {each.thread_id for each in checkpointer.list_threads({})} == {"t", "other"}
     with pytest.raises(clew.CorruptRecordError, match=missing):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from clew.answers import Answer
 from clew.checkpointer.runner import LoopRunner
 from clew.storage.fresh_context import in_fresh_context
 from tests.checkpointer.conftest import STORES
@@ -172,6 +173,37 @@ def test_a_closed_runner_has_no_thread_and_begins_anew():
             assert runner.started
             runner.close()
             assert not runner.started
+
+
+def test_the_work_of_an_interrupted_call_does_not_run_on(monkeypatch):
+    begun = threading.Event()
+    ended: list[str] = []
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def other() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def interrupt(answer: Answer[Any], timeout: float | None = None) -> None:
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    runner = LoopRunner()
+    runner.run(other(), "other")
+    with monkeypatch.context() as patch:
+        patch.setattr(Answer, "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(work(), "work")
+    runner.run(other(), "other")
+    assert ended == ["cancelled"]
+    runner.close()
 
 
 def test_what_is_awaited_apart_does_not_see_its_caller_and_is_cancelled_with_it():

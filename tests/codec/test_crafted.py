@@ -14,7 +14,19 @@ import pytest
 
 from clew.codec import rows
 from clew.codec.frame import MAGIC, VERSION, ZSTD, content_size, seal, unseal
-from clew.codec.nodes import LIST, MAP, Container, extension, pieces_node, read_runs, sequence_node, value_node, varint
+from clew.codec.nodes import (
+    ARRAY,
+    LIST,
+    MAP,
+    Container,
+    extension,
+    header,
+    pieces_node,
+    read_runs,
+    sequence_node,
+    value_node,
+    varint,
+)
 from clew.codec.registry import Registry
 from clew.codec.rows import OpenRows
 from clew.codec.state import StateCodec
@@ -163,6 +175,19 @@ def test_impossible_references_are_damage_and_take_no_memory(item: bytes, place:
             look(body)
         except CorruptRecordError:
             pass
+
+
+def test_a_large_value_counts_each_time_that_a_state_refers_to_it() -> None:
+    large, times = row_of(msgspec.msgpack.encode(bytes(LIMIT // 16))), 1000
+    small = codec()
+    for item in (
+        sequence_node(LIST, times, 9, reach=(), spine=(), runs=((0, 1),) * times),
+        header(ARRAY, times) + value_node(0, 9) * times,
+    ):
+        body = seal(b"\x81\xa1k" + item)
+        for load in (small.decode, small.decode_with_memo, lambda body, rows: small.check(body, rows)):
+            with pytest.raises(CorruptRecordError, match="max_state_bytes"):
+                load(body, small.open_rows([large]))
 
 
 def test_ranges_beyond_the_largest_value_number_are_damage() -> None:

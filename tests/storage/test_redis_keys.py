@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from clew.errors import ConfigError
 from clew.model.config import ANY_USER
+from clew.storage.protocol import Own
 from clew.storage.redis.keys import Keys, escaped, slot_of
 from clew.testing.servers import shared_cluster
 
@@ -23,6 +24,12 @@ def test_different_ids_have_different_keys(names):
     keys += [KEYS.of_user(name) for name in [None, *names]]
     keys += [*KEYS.indexes(ANY_USER), *KEYS.journals(), KEYS.meta, KEYS.token]
     assert len(set(keys)) == len(keys)
+
+
+def test_no_id_leads_to_clews_own_records():
+    keys = [*map(KEYS.own, Own), KEYS.meta, KEYS.token, KEYS.feed]
+    assert len(set(keys)) == len(keys)
+    assert [KEYS.thread_of(key) for key in keys] == [None] * len(keys)
 
 
 @given(ids, ids)

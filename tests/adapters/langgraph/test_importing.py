@@ -7,7 +7,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
+import psycopg
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.postgres import PostgresSaver
@@ -27,6 +29,16 @@ from tests.adapters.langgraph.support import Log, asking, chat, config, say, tex
 from tests.adapters.langgraph.test_values import Frame, Point, Reversing, put
 
 
+@pytest.fixture
+def postgres_url():
+    """The URL of a schema of the test's own. LangGraph's savers have no setting for it."""
+    url, schema = shared_postgres(), f"theirs_{uuid4().hex}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        yield f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def source(request, tmp_path):
     """One of LangGraph's own savers, and its URL."""
@@ -35,12 +47,11 @@ def source(request, tmp_path):
         with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
             yield SqliteSaver(connection), f"sqlite:///{path}"
     else:
-        url = shared_postgres()
+        url = request.getfixturevalue("postgres_url")
         with PostgresSaver.from_conn_string(url) as opened:
             saver: Any = opened
             saver.setup()
             yield saver, url
-            saver.conn.execute("DROP TABLE checkpoints, checkpoint_blobs, checkpoint_writes, checkpoint_migrations")
 
 
 @pytest.fixture
@@ -141,25 +152,38 @@ def test_files_of_older_versions_come_over_and_their_graphs_go_on(checkpointer, 
     assert graph.invoke(None, config())["log"] == DONE
 
 
-def test_a_store_of_postgres_that_was_never_migrated_comes_over(checkpointer):
+def test_a_file_that_was_never_migrated_comes_over(checkpointer, tmp_path):
+    """Tables of langgraph-checkpoint-sqlite before 3.1 have no `task_path`. A saver adds it when it writes."""
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path, check_same_thread=False, isolation_level=None)) as connection:
+        theirs = SqliteSaver(connection)
+        asking(theirs).invoke({"log": ["in"]}, config())
+        expected = everything(theirs, "t")
+        connection.execute("ALTER TABLE writes DROP COLUMN task_path")
+    before = path.read_bytes()
+    with open_source(f"sqlite:///{path}") as source:
+        import_threads(source, ClewSaver(checkpointer))
+    assert path.read_bytes() == before, "it is only read"
+    saver = ClewSaver(checkpointer)
+    assert everything(saver, "t") == expected
+    assert asking(saver).invoke(Command(resume="yes"), config())["log"] == ["in", "they said yes"]
+
+
+def test_a_store_of_postgres_that_was_never_migrated_comes_over(checkpointer, postgres_url):
     """Tables of langgraph-checkpoint-postgres 1.0.9 have no `task_path`; current versions can't
     read them.
     """
-    url = shared_postgres()
-    with PostgresSaver.from_conn_string(url) as opened:
+    with PostgresSaver.from_conn_string(postgres_url) as opened:
         theirs: Any = opened
         theirs.setup()
-        try:
-            asking(theirs).invoke({"log": ["in"]}, config())
-            expected = everything(theirs, "t")
-            theirs.conn.execute("ALTER TABLE checkpoint_writes DROP COLUMN task_path")
-            theirs.conn.execute("DELETE FROM checkpoint_migrations WHERE v > 4")
-            with open_source(url) as source:
-                import_threads(source, ClewSaver(checkpointer))
-            columns = "SELECT 1 FROM information_schema.columns WHERE column_name = 'task_path'"
-            assert theirs.conn.execute(columns).fetchone() is None, "it is only read"
-        finally:
-            theirs.conn.execute("DROP TABLE checkpoints, checkpoint_blobs, checkpoint_writes, checkpoint_migrations")
+        asking(theirs).invoke({"log": ["in"]}, config())
+        expected = everything(theirs, "t")
+        theirs.conn.execute("ALTER TABLE checkpoint_writes DROP COLUMN task_path")
+        theirs.conn.execute("DELETE FROM checkpoint_migrations WHERE v > 4")
+        with open_source(postgres_url) as source:
+            import_threads(source, ClewSaver(checkpointer))
+        columns = "SELECT 1 FROM information_schema.columns WHERE column_name = 'task_path' AND table_schema = current_schema()"
+        assert theirs.conn.execute(columns).fetchone() is None, "it is only read"
     saver = ClewSaver(checkpointer)
     assert everything(saver, "t") == expected
     assert asking(saver).invoke(Command(resume="yes"), config())["log"] == ["in", "they said yes"]

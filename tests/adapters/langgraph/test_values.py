@@ -23,7 +23,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    JsonPlusSerializer,
+)
 from langgraph.graph import START, StateGraph
 from langgraph.types import Interrupt, Send
 
@@ -164,6 +168,15 @@ def test_what_older_versions_saved_in_langgraph_s_format_comes_back_as_it_was(ch
     assert get(ClewSaver(checkpointer, allow=MINE))["model"] == USERS["model"]
 
 
+def test_a_task_to_send_comes_back_although_langgraph_has_moved_its_class(saver):
+    """LangGraph 0.2.19 still had `Send` in another module."""
+    written = ormsgpack.packb(("langgraph.constants", "Send", ("node", {"x": 1})))
+    stored = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_POS_ARGS, written))
+    put(saver, {"x": 1})
+    saver.checkpointer.update_state("t", set={"x": Serialized("msgpack", stored)})
+    assert get(saver)["x"] == Send("node", {"x": 1})
+
+
 def test_a_graph_that_knows_its_types_may_allow_them(checkpointer):
     saver = ClewSaver(checkpointer)
     clone = saver.with_allowlist([(Point.__module__, "Point")])
@@ -240,7 +253,8 @@ def test_what_a_serializer_of_the_user_s_wrote_is_read_with_it(checkpointer, ser
 
 def test_what_another_serializer_wrote_is_not_read_and_the_error_says_what_to_pass(checkpointer):
     put(ClewSaver(checkpointer, serde=JsonPlusSerializer(pickle_fallback=True)), {"frame": Frame(1)})
-    for saver in (ClewSaver(checkpointer), ClewSaver(checkpointer, serde=JsonPlusSerializer())):
+    for serde in (None, JsonPlusSerializer(), WithPickle()):
+        saver = ClewSaver(checkpointer, serde=serde)
         with pytest.raises(clew.CorruptRecordError, match="serde="):
             get(saver)
 
