@@ -342,3 +342,27 @@ def test_a_rewind_to_the_beginning_is_not_stopped_by_other_writers():
     checkpointer.rewind(ANA)
     assert texts(other) == []
     assert other.get_state(ANA) is None
+
+
+def test_a_rewind_never_goes_back_further_than_asked(checkpointer):
+    for number in range(3):
+        with checkpointer.turn("chat", begin=lambda: {"n": 0}) as turn:
+            turn.state["n"] += 1
+            turn.say({"role": "user", "content": f"q{number}"})
+            turn.say({"role": "assistant", "content": f"a{number}"})
+    checkpointer.fork("chat", "fork")
+    with pytest.raises(clew.ConfigError, match="last 3 user messages of thread 'fork' were stored in one commit"):
+        checkpointer.rewind("fork")
+    assert checkpointer.get_state("fork") == {"n": 3}
+    assert len(checkpointer.list_messages("fork")) == 6
+    with checkpointer.turn("fork") as turn:
+        turn.state["n"] += 1
+        turn.say({"role": "user", "content": "q3"})
+    checkpointer.rewind("fork")
+    assert checkpointer.get_state("fork") == {"n": 3}
+    assert len(checkpointer.list_messages("fork")) == 6
+    checkpointer.rewind("fork", turns=3)
+    assert checkpointer.get_state("fork") is None
+    assert checkpointer.list_messages("fork") == []
+    checkpointer.rewind("chat")
+    assert [each.text() for each in checkpointer.list_messages("chat")] == ["q0", "a0", "q1", "a1"]

@@ -49,9 +49,11 @@ class RewindMethods(Generic[StateT]):
         `to` is the id of the checkpoint. The new head has the conversation as of that checkpoint. `turns`
         counts user messages instead: `turns=2` goes back to before the last but one user message of the
         branch. The new head then has the messages before it, and the state of the newest checkpoint before
-        it. The default is one turn. Messages of one commit stay together. If there is no such checkpoint,
-        the new state is `None`. Raises ConfigError, and changes nothing, if the branch has fewer user
-        messages. Tool results don't count as user messages.
+        it. The default is one turn. If there is no such checkpoint, the new state is `None`. Tool results
+        don't count as user messages.
+
+        Raises ConfigError, and changes nothing, if the branch has fewer user messages, or if the one to go
+        back to was stored in one commit with earlier ones, as in a fork: it would go back further.
 
         Nothing is removed: the history keeps all checkpoints, and `alist_messages(branches="all")` all
         messages. No state is loaded or encoded, so the state of the returned checkpoint is
@@ -160,6 +162,12 @@ class RewindMethods(Generic[StateT]):
                 f"put_messages"
             )
         cut = begun[-turns].sequence
+        if (together := sum(each.sequence >= cut for each in begun)) > turns:
+            raise ConfigError(
+                f"the last {together} user messages of thread {address.thread_id!r} were stored in one commit, as a fork or "
+                f"an import does: it can't go back by {turns}, only by {together}, or to a checkpoint (to=). To leave a "
+                f"fork's last question out, fork the checkpoint before it"
+            )
         before = [each for each in records if each.sequence < cut]
         back_to = BackTo(before[-1].message_id if before else None)
         for first, last in reversed(visible(log.points, upto)):
