@@ -117,11 +117,11 @@ def compact(ctx: typer.Context, thread: MaybeThread = None, json: AsJson = False
 
 
 def _totals_table(title: str, totals: list[tuple[str, Totals]]) -> Rows:
-    numbers = ("checkpoints", "messages", "tool calls", "content")
-    rows = Rows([Column(title, "whole", style="bold"), *(Column(name, justify="right") for name in numbers)])
+    counts = [Column(name, justify="right", label="after") for name in ("checkpoints", "messages", "tool calls")]
+    rows = Rows([Column(title, "whole", style="bold"), *counts, Column("content", justify="right")], title=title)
     for name, each in totals:
-        counts = each.checkpoints, each.messages, each.tool_calls
-        rows.add(one_line(name), *(f"{count:,}" for count in counts), size(each.bytes))
+        numbers = each.checkpoints, each.messages, each.tool_calls
+        rows.add(one_line(name), *(f"{number:,}" for number in numbers), size(each.bytes))
     return rows
 
 
