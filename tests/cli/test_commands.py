@@ -290,7 +290,7 @@ def test_cleanup_takes_ages_sizes_and_one_thread(store, run):
     ):
         assert run("cleanup", *wrong).exit_code == 2
     assert run("cleanup").exit_code == 1
-    assert "max_age" in run("cleanup").stderr
+    assert "--max-age" in run("cleanup").stderr
     assert run("cleanup", "absent", "--max-history", "1").exit_code == 1
 
 

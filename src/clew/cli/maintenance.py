@@ -145,6 +145,8 @@ def cleanup(
     json: AsJson = False,
 ) -> None:
     """Remove old checkpoints and free their space. Heads, messages and threads stay."""
+    if max_age is None and max_history is None and max_bytes is None:
+        raise clew.ConfigError("say what may be removed: --max-age AGE, --max-history N or --max-bytes SIZE")
     policy = clew.RetentionPolicy(
         max_age=_age(max_age) if max_age is not None else None,
         max_history=max_history,
