@@ -257,9 +257,11 @@ def import_(
 
     allowed = [_class_name(each) for each in allow or ()]
     clock = PastClock()
-    with clew.connect(ctx.obj, clock=clock) as checkpointer, open_source(source, allow=allowed) as found:
-        saver = ClewSaver(checkpointer, allow=allowed)
-        with progress_bar("importing") as progress:
+    with open_source(source, allow=allowed) as found:
+        # A source that can't be read must not leave a new store behind.
+        found.places()
+        with clew.connect(ctx.obj, clock=clock) as checkpointer, progress_bar("importing") as progress:
+            saver = ClewSaver(checkpointer, allow=allowed)
             report = import_threads(found, saver, clock=clock, progress=progress)
     if json:
         typer.echo(as_json(asdict(report)))
