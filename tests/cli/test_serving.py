@@ -7,7 +7,6 @@ import socket
 import pytest
 
 import clew
-from clew.cli import serving
 from clew.server import TokenFile
 from tests.cli.test_bad_input import complaint
 from tests.server.support import running
@@ -48,7 +47,7 @@ def test_a_port_that_only_root_may_use_is_one_line(here, run, monkeypatch):
     def refused(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(serving.socket, "create_server", refused)
+    monkeypatch.setattr(socket, "create_server", refused)
     assert complaint(run("serve", "--port", "80")) == (
         "clew: port 80 is not allowed for this user; choose another with --port"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import clew
 
@@ -69,7 +70,7 @@ def test_each_line_has_the_time_the_node_and_a_piece_of_what_was_said(run, store
     since = positions(store)
     ana = {"thread_id": "trip", "user_id": "ana"}
     call = {"name": "look", "args": {"at": "map"}}
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "user", "content": "To Lyon,\n" + "please " * 40},
         {"role": "assistant", "content": "", "tool_calls": [call]},
     ]
