@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from clew.cli.app import app
@@ -57,6 +58,13 @@ def test_a_command_is_never_taken_for_a_file(store, monkeypatch):
     (store.parent / "threads").write_text("a file with the name of a command")
     monkeypatch.setenv("CLEW_URL", f"sqlite:///{store}")
     assert "trip" in CliRunner().invoke(app, ["threads"]).stdout
+
+
+@pytest.mark.parametrize("name", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
+def test_the_help_of_a_command_says_how_to_name_the_store(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = CliRunner().invoke(app, [name, "--help"]).stdout
+    assert ("--url URL" in shown) == (name not in ("demo", "key", "token"))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

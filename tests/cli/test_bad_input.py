@@ -6,6 +6,16 @@ import sqlite3
 
 import pytest
 
+LATER = [
+    ["search", "x"],
+    ["rewind", "trip"],
+    ["delete", "trip", "--yes"],
+    ["watch", "--timeout", "0"],
+    ["cleanup", "--max-history", "1"],
+    ["reseal"],
+    ["mcp", "--all-users"],
+    ["studio", "--no-browser"],
+]
 COMMANDS = [
     ["threads"],
     ["history", "trip"],
@@ -29,7 +39,7 @@ def complaint(result):
     return line
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", [*COMMANDS, *LATER], ids=lambda command: command[0])
 def test_a_file_that_is_not_there_is_not_made(command, run, path):
     assert f"{path} does not exist" in complaint(run(*command))
     assert list(path.parent.iterdir()) == []
@@ -111,3 +121,25 @@ def test_wrong_usage_shows_the_usage(args, store, run):
     result = run(*args)
     assert result.exit_code == 2
     assert "Usage" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"my diary\n" * 1000, "a database"], ids=["none", "empty", "text", "other"]
+)
+def test_an_import_without_a_source_makes_no_store(content, run, path, tmp_path):
+    source = tmp_path / "source.db"
+    if content == "a database":
+        connection = sqlite3.connect(source)
+        connection.execute("CREATE TABLE invoices (total)")
+        connection.close()
+    elif content is not None:
+        source.write_bytes(content)
+    before = sorted(tmp_path.iterdir())
+    assert "source.db" in complaint(run("import", "langgraph", "--from", f"sqlite:///{source}"))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("source", ["redis://host", "postgresql://127.0.0.1:1/db", "source.db"])
+def test_an_import_from_an_address_that_does_not_answer_makes_no_store(source, run, path):
+    complaint(run("import", "langgraph", "--from", source))
+    assert list(path.parent.iterdir()) == []

@@ -290,7 +290,7 @@ def test_cleanup_takes_ages_sizes_and_one_thread(store, run):
     ):
         assert run("cleanup", *wrong).exit_code == 2
     assert run("cleanup").exit_code == 1
-    assert "max_age" in run("cleanup").stderr
+    assert "--max-age" in run("cleanup").stderr
     assert run("cleanup", "absent", "--max-history", "1").exit_code == 1
 
 
@@ -327,6 +327,10 @@ def test_a_thread_is_deleted_after_a_question(store, path):
         assert "Delete trip with 5 checkpoints and 5 messages?" in refused.stderr
     with clew.connect(f"sqlite:///{path}") as checkpointer:
         assert len(checkpointer.list_threads({"user_id": clew.ANY_USER})) == 2
+    assert ask("n\n").stderr.splitlines()[-1] == "Aborted."
+    unanswered = ask("").stderr.splitlines()
+    assert unanswered[0].endswith("[y/N]:")
+    assert unanswered[1:] == ["clew: nothing was deleted: there is no answer; pass --yes to delete without asking"]
     assert ask("y\n").stdout.endswith("trip deleted, with 5 checkpoints and 5 messages\n")
     assert ask("y\n").exit_code == 1
     with clew.connect(f"sqlite:///{path}") as checkpointer:

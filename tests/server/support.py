@@ -81,8 +81,13 @@ def in_a_thread(served: Any, **options: Any) -> Iterator[str]:
 
 
 @contextmanager
-def running(folder: Path, url: str, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run `clew serve` or `clew studio` in `folder`, on `url` if there is one, and yield its address and process."""
+def running(
+    folder: Path, url: str, *words: str, heard: list[str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run `clew serve` or `clew studio` in `folder`, on `url` if there is one, and yield its address and process.
+
+    The lines that it prints until then are added to `heard`.
+    """
     whole = [sys.executable, "-m", "clew", *(["--url", url] if url else []), *words]
     environment = {**os.environ, "COLUMNS": "400", "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -90,7 +95,7 @@ def running(folder: Path, url: str, *words: str) -> Iterator[tuple[str, subproce
     ) as process:
         assert process.stdout is not None
         try:
-            lines = []
+            lines = [] if heard is None else heard
             for line in process.stdout:
                 lines.append(line)
                 if found := re.search(r"(?:listening on|studio is at) (http\S+)", line):

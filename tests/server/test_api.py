@@ -278,7 +278,7 @@ def test_wrong_requests_say_what_is_wrong():
             (await http.get("/api/threads?limit=0"), 400, "limit"),
             (await http.get("/api/threads?limit=x"), 400, "limit"),
             (await http.post("/api/threads/t/checkpoints", json={"stat": 1}), 400, "stat"),
-            (await http.post("/api/threads/t/checkpoints", content=b"{"), 400, ""),
+            (await http.post("/api/threads/t/checkpoints", content=b"{"), 400, "JSON"),
             (await http.post("/api/threads/t/messages", json={"messages": [{"rol": "user"}]}), 400, "role"),
             (await http.patch("/api/threads/t", json={"nam": "x"}), 400, "nam"),
             (await http.post("/api/cleanup", json={"policy": {}}), 400, "max_age"),
@@ -330,12 +330,14 @@ def test_metrics_count_requests_by_route_and_name_nobody(caplog):
     caplog.set_level("INFO", "clew.server.access")
 
     async def test(_, http):
-        await http.get("/api/threads/of-ana/state", params={"search": "s3cret"})
+        await http.get("/api/threads/of-ana/state", params={"checkpoint_id": "s3cret"})
+        await http.get("/api/threads/of-ana/state", params={"s3cret": "s3cret"})
         await http.get("/made/up")
         text = (await http.get("/metrics")).text
         assert 'route="/api/threads/{thread_id}/state",status="404"} 1.0' in text
         assert "clew_http_requests_in_flight 1.0" in text  # This one.
         assert "of-ana" not in text
+        assert "s3cret" not in text
         assert "made" not in text
 
     served(test, token="ana")

@@ -13,6 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.core import NotSet
 
 import clew
 from tests.checkpointer.support import PostgresStore, SQLiteStore
@@ -48,8 +49,8 @@ def aimed(case: Any, known: set[str]) -> Any:
         for place in (case.path_parameters, case.query):
             if name in known and isinstance(place, dict) and name in place:
                 place[name] = value
-    if case.path.endswith("/turns") and isinstance(case.body, dict):
-        case.body = {**case.body, "wait": 0}
+    if case.path.endswith("/turns") and isinstance(case.body, dict | NotSet):
+        case.body = {**({} if isinstance(case.body, NotSet) else case.body), "wait": 0}
     return case
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import clew
 from clew.server import Limits, app
+from clew.server.queries import parameters
 from tests.rings import rounds
 from tests.server.support import PATIENCE
 from tests.server.test_fuzz import afill
@@ -96,21 +97,34 @@ BODIES = st.one_of(
 )
 
 
-def routes(served: Any) -> list[str]:
-    """Return the paths of all routes, those of the studio too, with places for ids, and places where nothing is."""
-    paths = [re.sub(r"{\w+:str}", "{}", route.path) for route in served._inner.routes]
+def routes(served: Any) -> dict[str, list[bytes]]:
+    """Return the paths of all routes, those of the studio too, with places for ids, and places where nothing is.
+
+    Each has the names of its query parameters, because a request with another name gets no further.
+    """
+    paths = {
+        re.sub(r"{\w+:str}", "{}", route.path): sorted(
+            {name.encode() for handler in getattr(route, "route_handlers", ()) for name in parameters(handler)}
+        )
+        for route in served._inner.routes
+    }
     assert {"/", "/studio/{}", "/docs/openapi.json", "/mcp", "/api/threads/{}/state"} <= set(paths)
-    return [*paths, "/{}", "/api/{}"]
+    assert b"tag" in paths["/api/threads"]
+    return paths | {"/{}": [], "/api/{}": []}
 
 
 @st.composite
-def requests(draw: Any, paths: list[str]) -> tuple[str, bytes, bytes, list[tuple[bytes, bytes]], bytes]:
+def requests(draw: Any, paths: dict[str, list[bytes]]) -> tuple[str, bytes, bytes, list[tuple[bytes, bytes]], bytes]:
     """Draw a method, a path, a query, headers and a body."""
-    path = draw(st.sampled_from(paths)).encode()
+    chosen = draw(st.sampled_from(sorted(paths)))
+    path = chosen.encode()
     while b"{}" in path:
         known = b"conv_1" if path.startswith(b"/v1") else b"trip"
         path = path.replace(b"{}", draw(st.one_of(st.just(known), PIECES)) or b"x", 1)
-    pairs = draw(st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), PIECES), PIECES), max_size=4))
+    names = st.one_of(st.sampled_from(NAMES), PIECES)
+    if paths[chosen] and draw(st.integers(0, 3)):
+        names = st.sampled_from(paths[chosen])
+    pairs = draw(st.lists(st.tuples(names, PIECES), max_size=4))
     query = b"&".join(name + b"=" + value for name, value in pairs)
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     headers += draw(st.lists(st.tuples(st.sampled_from(HEADERS), PIECES), max_size=3))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 import clew
 from clew.cli import changes, inspection, maintenance, serving, watching
+from clew.cli.advice import translated
 from clew.cli.arguments import arranged
 from clew.cli.demo import demo
 from clew.cli.output import error_console, one_line
@@ -26,7 +27,9 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except clew.ClewError as error:
-            error_console().print(one_line(f"clew: {error}"), style="bold red", soft_wrap=True, markup=False)
+            command = self.commands.get(ctx.invoked_subcommand)
+            message = translated(str(error), command.params if command is not None else ())
+            error_console().print(one_line(f"clew: {message}"), style="bold red", soft_wrap=True, markup=False)
             raise typer.Exit(1) from error
 
 
@@ -57,8 +60,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_STORE: Final = f"The store: --url URL, here or before the command. Without it: $CLEW_URL, or {DEFAULT_URL}."
+"""Ends the help of commands with a store. `--url` is an option of the group, so their lists of options lack it."""
+
+app.command()(demo)
 for command in (
-    demo,
     inspection.threads,
     inspection.history,
     inspection.show,
@@ -73,12 +79,12 @@ for command in (
     maintenance.verify,
     maintenance.compact,
     maintenance.cleanup,
-    maintenance.key,
     maintenance.reseal,
     serving.serve,
     serving.mcp,
     serving.studio,
 ):
-    app.command()(command)
-app.command("import")(maintenance.import_)
+    app.command(epilog=_STORE)(command)
+app.command("import", epilog=_STORE)(maintenance.import_)
+app.command()(maintenance.key)
 app.add_typer(serving.token, name="token")

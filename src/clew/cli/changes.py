@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
+import clew
 from clew.cli.lookup import config_of, find_checkpoint, find_thread, open_store
 from clew.cli.options import AsJson, Thread
 from clew.cli.output import as_json, counted, one_line, said
@@ -78,10 +80,24 @@ def delete(
         found = find_thread(checkpointer, thread)
         held = f"{counted(found.checkpoint_count, 'checkpoint')} and {counted(found.message_count, 'message')}"
         if not yes:
-            # On standard error, so that --json prints JSON only. Without an answer, it aborts.
-            typer.confirm(f"Delete {one_line(thread)} with {held}?", abort=True, err=True)
+            _confirm(f"Delete {one_line(thread)} with {held}?")
         checkpointer.delete_thread(config_of(thread))
     if json:
         typer.echo(as_json({"deleted": found.to_dict()}))
         return
     said(f"{one_line(thread)} deleted, with {held}")
+
+
+def _confirm(question: str) -> None:
+    """Raise Abort if the answer is no, and ConfigError if there is none."""
+    try:
+        # On standard error, so that --json prints JSON only.
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        # Standard input has ended, or Ctrl-C. The question's line is still open.
+        typer.echo(err=True)
+        raise clew.ConfigError("nothing was deleted: there is no answer; pass --yes to delete without asking") from None
+    if not sys.stdin.isatty():
+        typer.echo(err=True)  # Nobody pressed Enter here.
+    if not agreed:
+        raise typer.Abort

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
+from clew.storage.protocol import Storage
 from clew.storage.sqlite import SQLiteStorage
 from clew.storage.wrapper import StorageWrapper
 
@@ -13,16 +14,27 @@ from clew.storage.wrapper import StorageWrapper
 def open_store(url: str) -> clew.BaseCheckpointer:
     """Open the store at `url`. Raises an error if it does not exist: commands create no store."""
     checkpointer = clew.connect(url)
-    storage = checkpointer.storage
-    while isinstance(storage, StorageWrapper):
-        storage = storage.inner
-    if not storage.capabilities.durable:
+    if not _storage_of(checkpointer).capabilities.durable:
         raise clew.ConfigError(
             f"{url} exists only inside one process; name a durable store, such as --url sqlite:///file.db"
         )
-    if isinstance(storage, SQLiteStorage):
-        _must_hold_something(Path(storage.path))
+    path = file_of(checkpointer)
+    if path is not None:
+        _must_hold_something(path)
     return checkpointer
+
+
+def file_of(checkpointer: clew.BaseCheckpointer) -> Path | None:
+    """Return the file that the store is, or `None` if it is something else."""
+    storage = _storage_of(checkpointer)
+    return Path(storage.path) if isinstance(storage, SQLiteStorage) else None
+
+
+def _storage_of(checkpointer: clew.BaseCheckpointer) -> Storage:
+    storage = checkpointer.storage
+    while isinstance(storage, StorageWrapper):
+        storage = storage.inner
+    return storage
 
 
 def _must_hold_something(path: Path) -> None:

@@ -117,11 +117,11 @@ def compact(ctx: typer.Context, thread: MaybeThread = None, json: AsJson = False
 
 
 def _totals_table(title: str, totals: list[tuple[str, Totals]]) -> Rows:
-    numbers = ("checkpoints", "messages", "tool calls", "content")
-    rows = Rows([Column(title, "whole", style="bold"), *(Column(name, justify="right") for name in numbers)])
+    counts = [Column(name, justify="right", label="after") for name in ("checkpoints", "messages", "tool calls")]
+    rows = Rows([Column(title, "whole", style="bold"), *counts, Column("content", justify="right")], title=title)
     for name, each in totals:
-        counts = each.checkpoints, each.messages, each.tool_calls
-        rows.add(one_line(name), *(f"{count:,}" for count in counts), size(each.bytes))
+        numbers = each.checkpoints, each.messages, each.tool_calls
+        rows.add(one_line(name), *(f"{number:,}" for number in numbers), size(each.bytes))
     return rows
 
 
@@ -145,6 +145,8 @@ def cleanup(
     json: AsJson = False,
 ) -> None:
     """Remove old checkpoints and free their space. Heads, messages and threads stay."""
+    if max_age is None and max_history is None and max_bytes is None:
+        raise clew.ConfigError("say what may be removed: --max-age AGE, --max-history N or --max-bytes SIZE")
     policy = clew.RetentionPolicy(
         max_age=_age(max_age) if max_age is not None else None,
         max_history=max_history,
@@ -255,9 +257,11 @@ def import_(
 
     allowed = [_class_name(each) for each in allow or ()]
     clock = PastClock()
-    with clew.connect(ctx.obj, clock=clock) as checkpointer, open_source(source, allow=allowed) as found:
-        saver = ClewSaver(checkpointer, allow=allowed)
-        with progress_bar("importing") as progress:
+    with open_source(source, allow=allowed) as found:
+        # A source that can't be read must not leave a new store behind.
+        found.places()
+        with clew.connect(ctx.obj, clock=clock) as checkpointer, progress_bar("importing") as progress:
+            saver = ClewSaver(checkpointer, allow=allowed)
             report = import_threads(found, saver, clock=clock, progress=progress)
     if json:
         typer.echo(as_json(asdict(report)))

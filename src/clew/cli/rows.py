@@ -5,7 +5,7 @@ Ids are never cut, wrapped or left out, so that they can always be copied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -18,6 +18,8 @@ from clew.cli.output import listing
 
 _LEAST: Final = 12
 """How narrow a column may become that can be shortened."""
+_GAP: Final = 2
+"""The space between two columns: the padding of `listing`, and the box's divider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Column:
     justify: Literal["left", "right"] = "left"
     style: str = ""
     overflow: Literal["ellipsis", "fold"] = "ellipsis"
+    label: Literal["before", "after", "none"] = "none"
+    """Where the name stands in a block: before the cell (`step 3`), or after it, as a noun (`5 messages`)."""
 
 
 @dataclass(slots=True)
@@ -37,14 +41,19 @@ class Rows:
 
     columns: Sequence[Column]
     cells: list[list[Text]] = field(default_factory=list)
+    title: str | None = None
+    """What the rows are, if the first column's name says it: blocks have no names of columns."""
 
     def add(self, *cells: Text | str) -> None:
         self.cells.append([each if isinstance(each, Text) else Text(each) for each in cells])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._width() <= options.max_width:
-            yield self._table()
+        widths = self._widths(options.max_width)
+        if widths is not None:
+            yield self._table(widths)
             return
+        if self.title is not None:
+            yield Text(self.title, style="dim")
         for row in self.cells:
             named = list(zip(self.columns, row, strict=True))
             whole = [each for column, each in named if column.kind == "whole"]
@@ -54,27 +63,35 @@ class Rows:
                 for column, each in named
                 if column.kind != "whole" and each.plain not in ("", "–")
             ]
-            yield Text("  ").append_text(Text(" · ").join(told))
+            yield from _folded(told, options.max_width)
 
-    def _width(self) -> int:
-        """The narrowest table in which no id is cut."""
-        total = 0
-        for number, column in enumerate(self.columns):
-            longest = max([cell_len(column.name), *(cell_len(row[number].plain) for row in self.cells)])
-            total += min(longest, max(_LEAST, cell_len(column.name))) if column.kind == "short" else longest
-        return total + len(self.columns) - 1
+    def _widths(self, most: int) -> list[int] | None:
+        """The width of each column in a table of at most `most` characters, or `None` if it does not fit.
 
-    def _table(self) -> Table:
+        All names of columns and all cells are whole, except texts that may be shortened.
+        """
+        names = [cell_len(column.name) for column in self.columns]
+        cells = [[cell_len(row[number].plain) for row in self.cells] for number in range(len(names))]
+        widths = [max([name, *each]) for name, each in zip(names, cells, strict=True)]
+        short = [number for number, column in enumerate(self.columns) if column.kind == "short"]
+        over = sum(widths) + _GAP * (len(widths) - 1) - most
+        for number in sorted(short, key=lambda number: -widths[number]):
+            cut = min(over, widths[number] - max(_LEAST, names[number]))
+            if cut > 0:
+                widths[number] -= cut
+                over -= cut
+        return widths if over <= 0 else None
+
+    def _table(self, widths: Sequence[int]) -> Table:
         table = listing()
-        for number, column in enumerate(self.columns):
-            longest = max([0, *(cell_len(row[number].plain) for row in self.cells)])
+        for column, width in zip(self.columns, widths, strict=True):
             table.add_column(
                 column.name,
                 justify=column.justify,
                 style=column.style,
                 no_wrap=column.kind != "short" or column.overflow == "ellipsis",
                 overflow=column.overflow,
-                min_width=None if column.kind == "short" else longest,
+                width=width,
             )
         for row in self.cells:
             table.add_row(*row)
@@ -88,7 +105,22 @@ def _styled(text: Text, style: str) -> Text:
 
 
 def _labelled(column: Column, text: Text) -> Text:
-    """A cell with its column's name, where a number alone would say nothing."""
-    if column.justify == "right" and text.plain.replace(",", "").isdigit():
+    """A cell with its column's name, where the cell alone would say nothing."""
+    if column.label == "after":
         return Text.assemble(text, f" {column.name.removesuffix('s') if text.plain == '1' else column.name}")
-    return text if column.kind == "short" else _styled(text, column.style)
+    styled = text if column.kind == "short" else _styled(text, column.style)
+    return Text.assemble((f"{column.name} ", "dim"), styled) if column.label == "before" else styled
+
+
+def _folded(told: Sequence[Text], width: int) -> Iterator[Text]:
+    """Yield indented lines of facts, each as long as fits."""
+    line = Text("  ")
+    for each in told:
+        if len(line) > 2 and line.cell_len + 3 + each.cell_len > width:
+            yield line
+            line = Text("  ")
+        if len(line) > 2:
+            line.append(" · ")
+        line.append_text(each)
+    if len(line) > 2:
+        yield line

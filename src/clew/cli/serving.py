@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json as json_module
 import logging
+import socket
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 import clew
 from clew.cli.demo.conversation import demo_conversation
-from clew.cli.lookup import open_store
+from clew.cli.lookup import file_of, open_store
 from clew.cli.options import AsJson
 from clew.cli.output import as_json, console, error_console, one_line, said
 from clew.factory import DEFAULT_URL
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from clew.server.access import Authenticator
 
 DEFAULT_TOKENS = "clew-tokens.json"
+_BACKLOG: Final = 2048
+"""How many connections may wait to be accepted, as in uvicorn."""
 
 Tokens = Annotated[
     Path,
@@ -35,7 +40,8 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0 takes a free one.")] = 8700,
     tokens: Tokens = Path(DEFAULT_TOKENS),
     jwt_secret_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Accept JWTs signed with this secret (HS256).")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, metavar="FILE", help="Accept JWTs signed with this secret (HS256)."),
     ] = None,
     jwks: Annotated[
         Path | None,
@@ -58,8 +64,12 @@ def serve(
         bool, typer.Option("--mcp-writes", help="Let agents fork and append at /mcp, if their token may write.")
     ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request as a line of JSON.")] = False,
-    ssl_certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
-    ssl_keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's key.")] = None,
+    ssl_certfile: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, metavar="FILE", help="The TLS certificate.")
+    ] = None,
+    ssl_keyfile: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, metavar="FILE", help="The certificate's key.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it listens.")] = False,
 ) -> None:
     """Serve a store over HTTP. Without tokens, it answers to this machine only."""
@@ -98,15 +108,19 @@ def serve(
         limits=Limits(rate=rate or None, burst=2 * rate),
         mcp_scope="write" if mcp_writes else "read",
     )
-    said = "without tokens, for this machine only" if not authenticators else "callers need a token"
-    error_console().print(f"clew: serving {clew_url(ctx.obj)} ({said})", markup=False)
+    file = file_of(checkpointer)
+    remarks = [] if file is None or file.exists() else ["new: it does not exist yet"]
+    remarks += ["callers need a token" if authenticators else "without tokens, for this machine only"]
+    start = f"clew: serving {clew_url(ctx.obj)} ({'; '.join(remarks)})"
 
     def listening(url: str) -> None:
         error_console().print(f"clew: listening on {url}", markup=False)
         if json:
             typer.echo(as_json({"url": url, "tokens": bool(authenticators)}, lines=False))
 
-    run(served, checkpointer, listening, host=host, port=port, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile)
+    with bound(host, port) as sockets:
+        tls = {"ssl_certfile": ssl_certfile, "ssl_keyfile": ssl_keyfile}
+        run(served, checkpointer, listening, sockets, start=start, **tls)
 
 
 def studio(
@@ -135,7 +149,8 @@ def studio(
         if not no_browser:
             webbrowser.open(address)
 
-    run(served, checkpointer, listening, host="127.0.0.1", port=port)
+    with bound("127.0.0.1", port) as sockets:
+        run(served, checkpointer, listening, sockets)
 
 
 def _opened_or_demo(url: str) -> clew.BaseCheckpointer:
@@ -184,8 +199,51 @@ def clew_url(url: str) -> str:
     return f"{scheme}{split}{credentials.partition(':')[0]}{at}{address}" if at else url
 
 
-def run(served: Any, checkpointer: clew.BaseCheckpointer, listening: Callable[[str], None], **options: Any) -> None:
-    """Run the application on uvicorn until it is interrupted, and release the checkpointer after that."""
+@contextmanager
+def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Listen on each address of `host`, and close the sockets in the end. Raises ConfigError if it is not possible.
+
+    uvicorn would log the error, after the line that says what is served, and end with a code of its own.
+    """
+    with ExitStack() as opened:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            sockets = [
+                opened.enter_context(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
+                for family, _, _, _, address in dict.fromkeys(found)
+            ]
+        except socket.gaierror as error:
+            raise clew.ConfigError(f"there is no address {host!r}; choose another with --host") from error
+        except OSError as error:
+            raise clew.ConfigError(_refusal(error, host, port)) from error
+        yield sockets
+
+
+def _refusal(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"port {port} is in use; choose another with --port"
+        case errno.EACCES:
+            return f"port {port} is not allowed for this user; choose another with --port"
+        case errno.EADDRNOTAVAIL:
+            return f"{host} is not an address of this machine; choose another with --host"
+        case _:
+            return f"can't listen on {host}, port {port}: {error.strerror or error}"
+
+
+def run(
+    served: Any,
+    checkpointer: clew.BaseCheckpointer,
+    listening: Callable[[str], None],
+    sockets: list[socket.socket],
+    *,
+    start: str | None = None,
+    **options: Any,
+) -> None:
+    """Run the application on uvicorn until it is interrupted, and release the checkpointer after that.
+
+    The line `start` is printed once nothing in the options can be wrong any more.
+    """
     import uvicorn
 
     from clew.server.connection import Connection
@@ -200,13 +258,19 @@ def run(served: Any, checkpointer: clew.BaseCheckpointer, listening: Callable[[s
         timeout_keep_alive=30,
         **options,
     )
+    try:
+        config.load()
+    except OSError as error:  # The certificate or its key; SSLError is one, too.
+        raise clew.ConfigError(f"the TLS certificate or its key can't be used: {error.strerror or error}") from error
+    if start is not None:
+        error_console().print(start, markup=False, soft_wrap=True)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             for each in self.servers:
-                for socket in each.sockets:
-                    address, port = socket.getsockname()[:2]
+                for listener in each.sockets:
+                    address, port = listener.getsockname()[:2]
                     shown = f"[{address}]" if ":" in address else address
                     scheme = "https" if config.is_ssl else "http"
                     listening(f"{scheme}://{shown}:{port}")
@@ -219,7 +283,7 @@ def run(served: Any, checkpointer: clew.BaseCheckpointer, listening: Callable[[s
             await checkpointer.arelease()
 
     try:
-        Server(config).run()
+        Server(config).run(sockets)
     finally:
         checkpointer.release()
 

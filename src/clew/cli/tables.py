@@ -21,8 +21,8 @@ def thread_table(threads: Sequence[clew.ThreadInfo], *, now: datetime) -> Rows:
     """Return the threads, without columns that would be empty."""
     named, owned = any(each.thread_name for each in threads), any(each.user_id for each in threads)
     columns = [Column("thread", "whole", style="bold")]
-    columns += [Column("name", "short")] * named + [Column("owner", "short")] * owned
-    columns += [Column("checkpoints", justify="right"), Column("messages", justify="right")]
+    columns += [Column("name", "short")] * named + [Column("owner", "short", label="before")] * owned
+    columns += [Column(name, justify="right", label="after") for name in ("checkpoints", "messages")]
     columns += [Column("size", justify="right"), Column("last active", justify="right", style="dim")]
     rows = Rows(columns)
     for each in threads:
@@ -47,9 +47,11 @@ def timeline(checkpoints: Sequence[clew.CheckpointInfo]) -> Rows:
     nodes = any(each.node_name for each in checkpoints)
     replaced = any(each.created_at != each.updated_at for each in checkpoints)
     columns = [Column("#", "whole", "right", style="bold"), Column("checkpoint", "whole")]
-    columns += [Column("step", justify="right")] * steps + [Column("node", "short")] * nodes
-    columns += [Column("parent", justify="right"), Column("size", justify="right")]
-    columns += [Column("created", style="dim")] * replaced + [Column("saved", style="dim")]
+    columns += [Column("step", justify="right", label="before")] * steps
+    columns += [Column("node", "short", label="before")] * nodes
+    columns += [Column("parent", justify="right", label="before"), Column("size", justify="right")]
+    columns += [Column("created", style="dim", label="before")] * replaced
+    columns += [Column("saved", style="dim", label="before")]
     rows = Rows(columns)
     for each in checkpoints:
         described: list[Any] = [str(each.step) if each.step is not None else ""] * steps

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -10,9 +11,11 @@ from rich.text import Text
 import clew
 from clew.cli.lookup import open_store
 from clew.cli.options import AsJson, MaybeThread
-from clew.cli.output import as_json, clean, console, error_console, one_line
+from clew.cli.output import as_json, clean, console, error_console, moment, one_line
+from clew.cli.tables import message_text
 
-_SHORT_TEXT = 100
+_SHORT_TEXT: Final = 60
+_TIME: Final = len("2026-01-31 12:00:00")
 
 
 def watch(
@@ -45,7 +48,8 @@ def _print(event: clew.Event, *, json: bool) -> None:
     if json:
         typer.echo(as_json(event.to_dict(), lines=False))
         return
-    line = Text()
+    when = _time_of(event)
+    line = Text(f"{moment(when) if when is not None else '':<{_TIME}}  ", style="dim")
     line.append(f"{event.kind:<11}", style="bold red" if event.kind in ("deleted", "removed", "gap") else "bold")
     line.append(clean(event.thread_id or ""), style="cyan")
     if described := _described(event):
@@ -53,16 +57,38 @@ def _print(event: clew.Event, *, json: bool) -> None:
     console().print(line, soft_wrap=True)
 
 
+def _time_of(event: clew.Event) -> datetime | None:
+    """When it happened, if something is left that has the time."""
+    if event.messages:
+        return event.messages[-1].created_at
+    if event.checkpoint is not None:
+        return event.checkpoint.updated_at
+    return event.thread.updated_at if event.thread is not None else None
+
+
 def _described(event: clew.Event) -> str:
     """Describe the event in one line."""
-    if event.kind == "checkpoint" and event.checkpoint is not None:
-        at = event.checkpoint
-        return one_line(" ".join(filter(None, (f"#{at.sequence}", at.node_name, at.checkpoint_id))))
-    if event.kind == "messages":
-        return one_line(" | ".join(f"{each.role}: {each.text()[:_SHORT_TEXT]}" for each in event.messages))
-    if event.kind == "thread" and event.thread is not None:
-        return one_line(event.thread.thread_name or "")
-    if event.kind == "removed":
-        gone = ["all checkpoints"] if event.all_checkpoints else list(event.checkpoint_ids)
-        return one_line(" ".join([*gone, *event.message_ids]))
-    return "read the threads again: the store can't tell everything since the position" if event.kind == "gap" else ""
+    match event.kind:
+        case "checkpoint" if event.checkpoint is not None:
+            at = event.checkpoint
+            step = None if at.step is None else f"step {at.step}"
+            return one_line(" ".join(filter(None, (f"#{at.sequence}", step, at.node_name, at.checkpoint_id))))
+        case "messages" if event.messages:
+            return one_line(" | ".join(map(_snippet, event.messages)))
+        case "thread" if event.thread is not None:
+            return one_line(event.thread.thread_name or "")
+        case "removed":
+            gone = ["all checkpoints"] if event.all_checkpoints else list(event.checkpoint_ids)
+            return one_line(" ".join([*gone, *event.message_ids]))
+        case "deleted":
+            return ""
+        case "gap":
+            return "read the threads again: the store can't tell everything since the position"
+        case _:
+            return one_line(" ".join([*event.checkpoint_ids, *event.message_ids, "(removed since)"]))
+
+
+def _snippet(message: clew.Message) -> str:
+    """The beginning of a message, with its tool calls."""
+    text = one_line(message_text(message).plain)
+    return f"{message.role}: {text if len(text) <= _SHORT_TEXT else text[:_SHORT_TEXT] + '…'}"

@@ -21,6 +21,7 @@ from clew.server.gate import LOCAL_HOSTS, Gate, Limits, first_headers
 from clew.server.lifetime import lifespan_of
 from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
+from clew.server.queries import checked
 from clew.server.reference import openapi_config
 from clew.server.reference.schemas import AnswerSchemas
 from clew.server.routes import events, messages, operations, search, states, studio, threads, turns
@@ -95,7 +96,10 @@ def app(
     streams = events.Streams()
     open_turns = Turns(checkpointer, new_id)
     lifespan = lifespan_of(streams, open_turns)
-    api = Router("/api", route_handlers=[handler for group in _GROUPS for handler in group.HANDLERS])
+    handlers = [handler for group in _GROUPS for handler in group.HANDLERS]
+    api = Router("/api", route_handlers=handlers, middleware=[checked])
+    # Not checked: OpenAI's clients send parameters that Clew doesn't have, such as `include[]`. None of them widens
+    # whose conversations an answer has.
     openai = Router("/v1", route_handlers=conversations.HANDLERS)
     closed = Router(
         "/",

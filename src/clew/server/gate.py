@@ -1,7 +1,8 @@
 """The gate: an ASGI middleware that every request passes before the application sees it.
 
 It checks the Host and Origin headers (against DNS rebinding and cross-site requests), bounds the body
-and the request rate, cuts off slow clients, and adds security headers to every response.
+and the request rate, cuts off slow clients, and adds security headers to every response. HEAD is answered as
+GET is, without the content.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class Gate:
             return
         started = self._monotonic()
         status = 0
+        method = scope["method"]
         sent = first_headers(scope)
         origin = sent.get("origin")
         allowed = origin if origin in self._origins else None
@@ -91,14 +93,19 @@ class Gate:
                 headers = _secured(list(message.get("headers", ())))
                 if allowed:
                     headers += _cors(allowed)
-                message = {**message, "headers": headers}
-            await send(message)
+                await send({**message, "headers": headers})
+                if method == "HEAD":
+                    # The whole answer. The server now reports a disconnect, which ends an event stream.
+                    await send({"type": "http.response.body"})
+            elif method != "HEAD":
+                await send(message)
 
-        scope = {**scope, "path": _raw_path(scope)}
+        # Litestar knows no HEAD for the routes of GET.
+        scope = {**scope, "path": _raw_path(scope), "method": "GET" if method == "HEAD" else method}
         self._telemetry.began()
         try:
             self._check(scope, sent, origin)
-            if scope["method"] == "OPTIONS" and allowed and sent.get("access-control-request-method"):
+            if method == "OPTIONS" and allowed and sent.get("access-control-request-method"):
                 await _answer(guarded_send, 204, b"", b"text/plain")
                 return
             await self._inner(scope, self._bounded(sent, receive), guarded_send)
@@ -107,7 +114,7 @@ class Gate:
                 body = json.dumps(document(refusal.status_code, refusal.name, refusal.detail)).encode()
                 await _answer(guarded_send, refusal.status_code, body, MEDIA_TYPE.encode())
         finally:
-            self._telemetry.ended(scope, status, self._monotonic() - started)
+            self._telemetry.ended({**scope, "method": method}, status, self._monotonic() - started)
 
     def _check(self, scope: Any, sent: Mapping[str, str], origin: str | None) -> None:
         host = _host(sent.get("host", ""))

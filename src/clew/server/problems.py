@@ -74,10 +74,14 @@ def on_http_error(_: Request[Any, Any, Any], error: HTTPException) -> Response[P
     name = error.name if isinstance(error, Problem) else _TITLES.get(error.status_code, type(error).__name__)
     detail = error.detail
     if error.extra and isinstance(error.extra, list):
-        detail = "; ".join(
-            f"{each.get('key', 'body')}: {each.get('message', '')}" for each in error.extra if isinstance(each, dict)
-        )
+        detail = "; ".join(_said(each) for each in error.extra if isinstance(each, dict))
     return _response(error.status_code, name, detail, dict(error.headers or {}))
+
+
+def _said(fault: dict[str, Any]) -> str:
+    """What is wrong with a parameter or a field. `data` is the Python name of the whole body."""
+    place = fault.get("key", "data")
+    return f"{'body' if place == 'data' else place}: {fault.get('message', '')}"
 
 
 def on_any_error(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemDocument]:

@@ -49,6 +49,8 @@ def completed(schema: dict[str, Any], base: str) -> dict[str, Any]:
             operation["responses"][statuses] = {"$ref": "#/components/responses/Problem"}
         for parameter in operation.get("parameters", ()):
             _flatten(parameter)
+        if "requestBody" in operation:
+            operation["requestBody"]["required"] = _needs_fields(document, operation["requestBody"])
         _show(operation, _EXAMPLES.get(f"{method} {path}", {}))
     return document
 
@@ -62,6 +64,13 @@ def _retyped(response: dict[str, Any]) -> None:
             # OpenAPI 3.2 has `itemSchema` for this, and 3.1 has nothing.
             content = {"schema": {"type": "string"}, "x-itemSchema": content["schema"]}
         response["content"][kind] = content
+
+
+def _needs_fields(document: dict[str, Any], body: dict[str, Any]) -> bool:
+    """Whether a body has required fields. One that is left out is an empty object."""
+    schema = body["content"]["application/json"]["schema"]
+    names = [each.get("$ref", "").rpartition("/")[2] for each in [schema, *schema.get("oneOf", ())]]
+    return any(document["components"]["schemas"].get(name, {}).get("required") for name in names)
 
 
 def _flatten(parameter: dict[str, Any]) -> None:

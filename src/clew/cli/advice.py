@@ -1,0 +1,40 @@
+"""Advice of the Python API in the words of the command line: `to=` is `--to ID`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+_WORDS: Final = {
+    "open it with encryption=clew.Encryption(keys=…), or with its keys in CLEW_ENCRYPTION_KEYS": (
+        "put its keys into CLEW_ENCRYPTION_KEYS"
+    ),
+    "open the store with encryption=clew.Encryption(keys=…)": "put one into CLEW_ENCRYPTION_KEYS; `clew key` makes one",
+    "add it to the keys in encryption=": "add it to CLEW_ENCRYPTION_KEYS",
+    "give the right one in encryption=": "put the right one into CLEW_ENCRYPTION_KEYS",
+    "list them with alist_checkpoints": "list them with `clew history`",
+    "list_threads and list_messages list everything": "`clew threads` and `clew messages` list everything",
+    "arewind takes": "`clew rewind` takes",
+}
+"""What the API advises that has no option of the same name."""
+_QUOTED: Final = re.compile(r"((?<!\w)'[^']*'(?!\w)|\"[^\"]*\")")
+"""Ids and other values, which stay as they are. An apostrophe inside a word begins none."""
+
+
+def translated(message: str, parameters: Iterable[Any]) -> str:
+    """Return an error's message with the options of the command that failed, whose `parameters` are click's."""
+    for python, shell in _WORDS.items():
+        message = message.replace(python, shell)
+    options = {
+        each.name: f"{each.opts[0]} {each.metavar}" if each.metavar else each.opts[0]
+        for each in parameters
+        if each.param_type_name == "option" and each.name
+    }
+    if not options:
+        return message
+    # The name of an argument, with nothing after it: `max_tokens=5` is what somebody passed.
+    names = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, options))})=(?=[\s),;.:]|$)")
+    parts = _QUOTED.split(message)
+    parts[::2] = [names.sub(lambda found: options[found[1]], part) for part in parts[::2]]
+    return "".join(parts)
