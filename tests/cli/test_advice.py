@@ -36,7 +36,7 @@ def test_arguments_become_options_of_the_command(command, said, wanted):
 
 
 def test_a_rewind_without_a_turn_names_its_option(store, run):
-    assert complaint(run("rewind", "notes")).endswith("pass --to ID")
+    assert "to go back to a checkpoint, pass --to ID. " in complaint(run("rewind", "notes"))
     both = complaint(run("rewind", "trip", "--to", "1", "--turns", "1"))
     assert both == "clew: `clew rewind` takes a checkpoint (--to ID) or a number of turns (--turns N), not both"
 

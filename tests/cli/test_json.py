@@ -62,7 +62,7 @@ def test_what_changed_is_told(store, run):
     forked = json.loads(run("fork", "trip", "--into", "copy", "--json").stdout)
     assert (forked["thread_id"], forked["forked_from"]) == ("copy", "trip")
     assert json.loads(run("verify", "--json").stdout)["ok"] is True
-    assert json.loads(run("rewind", "copy", "--json").stdout)["thread_id"] == "copy"
+    assert json.loads(run("rewind", "trip", "--json").stdout)["thread_id"] == "trip"
     assert json.loads(run("delete", "copy", "--yes", "--json").stdout)["deleted"]["thread_id"] == "copy"
     with clew.connect(f"sqlite:///{store}") as memory:
         assert memory.get_thread({"thread_id": "copy", "user_id": clew.ANY_USER}) is None

@@ -8,7 +8,9 @@ import pytest
 
 import clew
 from clew.server import app
-from clew.server.queries import parameters
+from clew.server.problems import Problem
+from clew.server.queries import checked, parameters
+from clew.server.routes import threads
 from tests.server.support import client
 from tests.server.test_api import served
 
@@ -119,5 +121,23 @@ def test_parameters_of_openai_that_clew_lacks_are_ignored():
 def test_pages_and_health_checks_take_any_query(path):
     async def test(_, http):
         assert (await http.get(path)).status_code == 200
+
+    served(test)
+
+
+def test_a_query_that_is_no_text_is_refused():
+    async def test(_, http):
+        scope_query = b"caf\xff=1&limit=%ff"
+        answers = []
+
+        async def inner(scope, receive, send):
+            answers.append("passed")
+
+        layer = checked(inner)
+        handler = next(each for each in threads.HANDLERS if each.fn.__name__ == "list_threads")
+        with pytest.raises(Problem, match="unknown parameter"):
+            await layer({"query_string": scope_query, "method": "GET", "route_handler": handler}, None, None)
+        assert answers == []
+        assert (await http.get("/api/threads?limit=%ff")).status_code == 400
 
     served(test)

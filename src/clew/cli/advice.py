@@ -13,9 +13,9 @@ _WORDS: Final = {
     "open the store with encryption=clew.Encryption(keys=…)": "put one into CLEW_ENCRYPTION_KEYS; `clew key` makes one",
     "add it to the keys in encryption=": "add it to CLEW_ENCRYPTION_KEYS",
     "give the right one in encryption=": "put the right one into CLEW_ENCRYPTION_KEYS",
-    "list them with alist_checkpoints": "list them with `clew history`",
+    "list them with list_checkpoints": "list them with `clew history`",
     "list_threads and list_messages list everything": "`clew threads` and `clew messages` list everything",
-    "arewind takes": "`clew rewind` takes",
+    "rewind takes": "`clew rewind` takes",
 }
 """What the API advises that has no option of the same name."""
 _QUOTED: Final = re.compile(r"((?<!\w)'[^']*'(?!\w)|\"[^\"]*\")")

@@ -45,7 +45,7 @@ def parameters(handler: Any) -> dict[str, bool]:
 def _check(query: bytes, known: dict[str, bool]) -> None:
     """Raise Problem 400 if the query has an unknown name, or one twice that may be given once."""
     seen = set()
-    for name, _ in parse_qsl(query.decode(), keep_blank_values=True):
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
             raise Problem(400, "InvalidRequest", _unknown(name[:_LONGEST], sorted(known)))
         if name in seen and not known[name]:
