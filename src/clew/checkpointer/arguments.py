@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Any, Final
 
 from clew.errors import ConfigError, shown
@@ -32,6 +33,15 @@ def checked_conflict(on_conflict: OnConflict) -> OnConflict:
     if on_conflict not in ("branch", "reject"):
         raise ConfigError(f'on_conflict must be "branch" or "reject", not {shown(on_conflict)}')
     return on_conflict
+
+
+def keyed_id(idempotency_key: str | None, *place: str) -> str | None:
+    """The id of the commit that a call with this key makes at `place`, the first time and again; `None` without one."""
+    if idempotency_key is None:
+        return None
+    parts = (*place, checked_text("idempotency_key", idempotency_key))
+    sizes = (f"{len(part)}:{part}" for part in parts)
+    return blake2b("".join(sizes).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def checked_policy(policy: RetentionPolicy | None, name: str) -> RetentionPolicy | None:

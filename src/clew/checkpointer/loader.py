@@ -120,6 +120,25 @@ class Loader:
         page = await self.page(address, checkpoint_id=address.checkpoint_id, detail="state")
         return self.decode_page(address, page) if page.checkpoints else None
 
+    async def stored(self, address: Address, checkpoint_id: str) -> Checkpoint[Any] | None:
+        """Return a checkpoint without its state, or `None` if it does not exist.
+
+        The basis is not noted: a late write to a thread that was deleted meanwhile must still be refused.
+        """
+        query = CheckpointQuery(
+            thread_id=address.thread_id,
+            user=address.user,
+            namespace=address.namespace,
+            checkpoint_id=checkpoint_id,
+            detail="body",
+        )
+        page = await self._engine.retry(lambda: self._engine.storage.checkpoints(query), "load")
+        if not page.checkpoints:
+            return None
+        record = page.checkpoints[0]
+        version = version_of(page.basis, record.body)
+        return Checkpoint(metadata=self.metadata(address, record), state=NOT_LOADED, version=version)
+
     async def _load_hot(self, address: Address) -> Loaded | None:
         """Load the checkpoint from memory if this process wrote or loaded it last; the storage confirms that.
 

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clew.checkpointer.arguments import checked_mapping, checked_search
+from msgspec.structs import replace
+
+from clew.checkpointer.arguments import checked_mapping, checked_search, keyed_id
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import listed_message, message_of, message_records
@@ -40,6 +42,8 @@ class MessageMethods:
         config: Config | str,
         messages: Sequence[Message | Mapping[str, Any] | Any],
         metadata: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> None:
         """Append messages, all or none. A message with an id that exists replaces that message in its place.
 
@@ -48,13 +52,18 @@ class MessageMethods:
         Messages of OpenAI (chat messages and Responses items), Anthropic, Gemini, LangChain and Pydantic
         AI are taken as they are, as objects or dicts, and kept whole in `Message.raw`. `metadata` is added
         to that of each message.
+
+        `idempotency_key` names this call. A repeated call with the same key changes nothing while the first
+        one is among the thread's last 256 commits.
         """
         address = self._engine.address(config)
         records = message_records(self._engine.codec, messages, checked_mapping(metadata, "metadata"), address.run_id)
         if not records:
             return
         size = sum(len(record.data) for record in records)
-        await self._saver.apply(address, self._engine.new_commit(address, messages=records), size)
+        commit = self._engine.new_commit(address, messages=records)
+        keyed = keyed_id(idempotency_key, "put_messages", address.thread_id)
+        await self._saver.apply(address, commit if keyed is None else replace(commit, commit_id=keyed), size)
 
     async def aget_message(self, config: Config | str, message_id: str) -> Message | None:
         """Return one message, on any branch, or `None`."""

@@ -7,14 +7,14 @@ from typing import Any, Generic
 
 from msgspec.structs import replace
 
-from clew.checkpointer.arguments import checked_conflict
+from clew.checkpointer.arguments import checked_conflict, keyed_id
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, same_log, too_busy
 from clew.checkpointer.loader import NOT_LOADED, Loader, missing_checkpoint
 from clew.checkpointer.records import listed_message
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
-from clew.errors import ConfigError, ConflictError
+from clew.errors import ClewError, ConfigError, ConflictError, TransientStorageError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
 from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal
@@ -43,6 +43,7 @@ class RewindMethods(Generic[StateT]):
         to: str | None = None,
         turns: int | None = None,
         on_conflict: OnConflict = "branch",
+        idempotency_key: str | None = None,
     ) -> Checkpoint[StateT]:
         """Go back: save a new head with the state of an earlier checkpoint, and return it.
 
@@ -62,6 +63,9 @@ class RewindMethods(Generic[StateT]):
         `checkpoint_id` in the config names the branch that `turns` counts on, instead of the head's. With
         `on_conflict="reject"`, it must be the head; raises ConflictError if it is not, or if another
         writer is faster.
+
+        `idempotency_key` names this call in its namespace. A repeated call with the same key changes
+        nothing, and returns the checkpoint that the first one saved.
         """
         address = self._engine.address(config)
         if to is not None and turns is not None:
@@ -77,17 +81,35 @@ class RewindMethods(Generic[StateT]):
                 'on_conflict="reject" has nothing to compare the head with: put the checkpoint_id of the head that you '
                 "saw into the config"
             )
-        for _ in range(STALE_ATTEMPTS):
-            try:
-                return await self._rewind(address, to, turns or 1, reject=on_conflict == "reject")
-            except StaleBasisError as error:
-                if on_conflict == "reject":
-                    raise _moved(address) from error
-        raise too_busy(address.thread_id)
+        keyed = keyed_id(idempotency_key, "rewind", address.thread_id, address.namespace)
+        if keyed is not None and (done := await self._loader.stored(address, keyed)) is not None:
+            return done
+        try:
+            return await self._rewind(address, to, turns or 1, reject=on_conflict == "reject", keyed=keyed)
+        except TransientStorageError:
+            raise
+        except ClewError:
+            # The other call of this key may have been faster, and left no turn to go back by.
+            if keyed is None or (done := await self._loader.stored(address, keyed)) is None:
+                raise
+            return done
 
     rewind = blocking(arewind)
 
-    async def _rewind(self, address: Address, to: str | None, turns: int, *, reject: bool) -> Checkpoint[StateT]:
+    async def _rewind(
+        self, address: Address, to: str | None, turns: int, *, reject: bool, keyed: str | None
+    ) -> Checkpoint[StateT]:
+        for _ in range(STALE_ATTEMPTS):
+            try:
+                return await self._rewind_once(address, to, turns, reject=reject, keyed=keyed)
+            except StaleBasisError as error:
+                if reject:
+                    raise _moved(address) from error
+        raise too_busy(address.thread_id)
+
+    async def _rewind_once(
+        self, address: Address, to: str | None, turns: int, *, reject: bool, keyed: str | None
+    ) -> Checkpoint[StateT]:
         log = await self._log(address)
         if reject:
             heads = (await self._loader.page(address)).checkpoints
@@ -106,20 +128,28 @@ class RewindMethods(Generic[StateT]):
         # Turns are found by sequence numbers. After a failover, the other store may have other ones.
         remove = Removal(as_of=log.sequence) if reject or to is None else None
         if origin is None or not origin.checkpoints:
-            return await self._start_over(address, back_to, remove)
-        return await self._go_back(address, origin, back_to, remove)
+            return await self._start_over(address, back_to, remove, keyed)
+        return await self._go_back(address, origin, back_to, remove, keyed)
 
     async def _go_back(
-        self, address: Address, origin: CheckpointPage, back_to: BackTo | None, remove: Removal | None
+        self,
+        address: Address,
+        origin: CheckpointPage,
+        back_to: BackTo | None,
+        remove: Removal | None,
+        keyed: str | None,
     ) -> Checkpoint[StateT]:
         """Save the checkpoint in `origin` again, as the head. It shares all values with the original."""
         old = origin.checkpoints[0]
         self._loader.metadata(address, old)  # A damaged one is not saved again.
         run_id = address.run_id or old.run_id
-        new = replace(again(old), checkpoint_id=new_id(), parent=old.checkpoint_id, run_id=run_id, created_at=None)
+        name = keyed or new_id()
+        new = replace(again(old), checkpoint_id=name, parent=old.checkpoint_id, run_id=run_id, created_at=None)
         commit = self._engine.new_commit(address, checkpoint=new, back_to=back_to, remove=remove, basis=origin.basis)
         applied = await self._engine.apply(replace(commit, commit_id=new.checkpoint_id))
         self._engine.cache.drop(address.thread_id)
+        if applied.repeated and (done := await self._loader.stored(address, name)) is not None:
+            return done
         made = replace(
             old,
             checkpoint_id=new.checkpoint_id,
@@ -132,12 +162,16 @@ class RewindMethods(Generic[StateT]):
         state: Any = NOT_LOADED
         return Checkpoint(metadata=self._loader.metadata(address, made), state=state)
 
-    async def _start_over(self, address: Address, back_to: BackTo | None, remove: Removal | None) -> Checkpoint[StateT]:
+    async def _start_over(
+        self, address: Address, back_to: BackTo | None, remove: Removal | None, keyed: str | None
+    ) -> Checkpoint[StateT]:
         """Save the state `None` as the head."""
-        new: NewCheckpoint = self._saver.new_checkpoint(address, parent=None)
+        new: NewCheckpoint = self._saver.new_checkpoint(address, parent=None, checkpoint_id=keyed)
         encode = partial(self._engine.codec.encode, None, namespace=address.namespace)
         saved = await self._saver.save(address, encode, new, back_to=back_to, remove=remove)
         self._engine.cache.drop(address.thread_id)
+        if saved.applied.repeated and (done := await self._loader.stored(address, new.checkpoint_id)) is not None:
+            return done
         return self._saver.checkpoint(address, new, saved, None)
 
     async def _turns_back(self, address: Address, log: ValuePage, turns: int) -> tuple[BackTo, CheckpointPage | None]:

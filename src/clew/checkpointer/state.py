@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from clew import ids
@@ -14,7 +15,9 @@ from clew.checkpointer.arguments import (
     checked_names,
     checked_node_name,
     checked_step,
+    keyed_id,
 )
+from clew.checkpointer.batch import Saved
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.loader import NOT_LOADED, CheckpointFilter, Loader, Namespaces, missing_checkpoint
@@ -22,7 +25,7 @@ from clew.checkpointer.records import message_records
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
 from clew.codec.diff import diff
-from clew.errors import ConfigError
+from clew.errors import ClewError, ConfigError, TransientStorageError
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import Address, Config, checked_text
@@ -79,6 +82,7 @@ class StateMethods(Generic[StateT]):
         metadata: Mapping[str, Any] | None = None,
         on_conflict: OnConflict = "branch",
         new_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Checkpoint[StateT]:
         """Save a new checkpoint with some fields of the head changed.
 
@@ -92,6 +96,7 @@ class StateMethods(Generic[StateT]):
         as in `aput_checkpoint`, which also describes the other parameters.
         """
         address = self._engine.address(config)
+        keyed = keyed_id(idempotency_key, "update_state", address.thread_id, address.namespace)
         changes = {
             "set": checked_mapping(set, "set", " of fields"),
             "append": {
@@ -108,14 +113,12 @@ class StateMethods(Generic[StateT]):
             node_name=node_name,
             step=step,
             metadata=metadata,
-            new_id=new_id,
+            new_id=_one_of(new_id, keyed),
         )
         records = message_records(self._engine.codec, messages, None, address.run_id)
         commit_id = None if new_id is None else ids.new_id()
-        saved = await self._saver.update(address, changes, new, messages=records, commit_id=commit_id)
-        if self._saver.after_save is not None:
-            await self._saver.after_save(address)
-        return self._saver.checkpoint(address, new, saved, NOT_LOADED)
+        save = partial(self._saver.update, address, changes, new, messages=records, commit_id=commit_id)
+        return await self._saved(address, new, NOT_LOADED, save, keyed)
 
     async def aput_checkpoint(
         self,
@@ -130,6 +133,7 @@ class StateMethods(Generic[StateT]):
         on_conflict: OnConflict = "branch",
         parent: None | TheHead = HEAD,
         new_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Checkpoint[StateT]:
         """Save `state` and `messages` atomically as the thread's new head.
 
@@ -142,6 +146,11 @@ class StateMethods(Generic[StateT]):
         `new_id` is the id of the new checkpoint; by default, one is generated. A checkpoint that
         has this id in the namespace is replaced in place: it keeps its parent and its sequence, and
         there is no conflict.
+
+        `idempotency_key` names this call in its namespace. A repeated call with the same key changes
+        nothing, and returns the checkpoint that the first one saved, without its state
+        (`clew.NOT_LOADED`), also if both run at the same time. The key makes the checkpoint's id, so it
+        can't be given together with `new_id`.
         """
         address = self._engine.address(config)
         if on_conflict == "reject" and parent is not None and address.checkpoint_id is None:
@@ -149,6 +158,7 @@ class StateMethods(Generic[StateT]):
                 'on_conflict="reject" has nothing to compare the head with: put the checkpoint_id that you started from '
                 "into the config, or pass parent=None to begin a thread"
             )
+        keyed = keyed_id(idempotency_key, "put_checkpoint", address.thread_id, address.namespace)
         new = self._new_checkpoint(
             address,
             parent=None if parent is None else address.checkpoint_id or HEAD,
@@ -156,16 +166,15 @@ class StateMethods(Generic[StateT]):
             node_name=node_name,
             step=step,
             metadata=metadata,
-            new_id=new_id,
+            new_id=_one_of(new_id, keyed),
         )
         records = message_records(self._engine.codec, messages, None, address.run_id)
         gone = checked_ids(remove_messages, "remove_messages")
         commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None
-        saved = await self._saver.save_state(address, state, new, messages=records, remove=remove, commit_id=commit_id)
-        if self._saver.after_save is not None:
-            await self._saver.after_save(address)
-        return self._saver.checkpoint(address, new, saved, state)
+        parts: dict[str, Any] = {"messages": records, "remove": remove, "commit_id": commit_id}
+        save = partial(self._saver.save_state, address, state, new, **parts)
+        return await self._saved(address, new, state, save, keyed)
 
     async def aget_checkpoint(
         self, config: Config | str, *, known: Checkpoint | None = None
@@ -256,6 +265,40 @@ class StateMethods(Generic[StateT]):
         before, after = self._engine.address(config_a), self._engine.address(config_b)
         return diff(await self._state_to_compare(before), await self._state_to_compare(after))
 
+    async def _saved(
+        self,
+        address: Address,
+        new: NewCheckpoint,
+        state: Any,
+        save: Callable[[], Awaitable[Saved]],
+        keyed: str | None,
+    ) -> Checkpoint[StateT]:
+        """Save `new`, unless an earlier call with the same key has done it. Returns the saved checkpoint.
+
+        The key's commit has the id of its checkpoint. So the storage recognises a repetition for as long as
+        the checkpoint exists, and of two concurrent calls it applies one.
+        """
+        if keyed is not None and (done := await self._loader.stored(address, new.checkpoint_id)) is not None:
+            return done
+        try:
+            saved = await save()
+        except TransientStorageError:
+            raise
+        except ClewError:
+            # The other call of this key may have been faster, so that the change does not fit the new head.
+            if keyed is None or (done := await self._loader.stored(address, new.checkpoint_id)) is None:
+                raise
+            return done
+        if self._saver.after_save is not None:
+            await self._saver.after_save(address)
+        if (
+            keyed is not None
+            and saved.applied.repeated
+            and (done := await self._loader.stored(address, new.checkpoint_id)) is not None
+        ):
+            return done
+        return self._saver.checkpoint(address, new, saved, state)
+
     async def _state_to_compare(self, address: Address) -> Any:
         loaded = await self._loader.load(address)
         if loaded is None:
@@ -295,3 +338,9 @@ class StateMethods(Generic[StateT]):
     delete_checkpoint = blocking(adelete_checkpoint)
     exists = blocking(aexists)
     diff = blocking(adiff)
+
+
+def _one_of(new_id: str | None, keyed: str | None) -> str | None:
+    if new_id is not None and keyed is not None:
+        raise ConfigError("give either new_id or idempotency_key: the key makes the checkpoint's id")
+    return keyed if new_id is None else new_id

@@ -103,7 +103,7 @@ async def post_messages(
     config = call.config(thread_id, user_id, write=True)
     base = derived_id(call, idempotency_key, "messages", config["thread_id"])
     messages = with_ids([from_json(message) for message in data.messages], base)
-    await call.memory.aput_messages(config, messages, from_json(data.metadata))
+    await call.memory.aput_messages(config, messages, from_json(data.metadata), idempotency_key=base)
     return plain({"appended": len(messages)}, status=201)
 
 

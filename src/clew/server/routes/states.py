@@ -27,7 +27,6 @@ from clew.server.answers import (
 )
 from clew.server.bodies import Attachments, NewCheckpoint, StateChange
 from clew.server.calls import (
-    Call,
     CheckpointId,
     IdempotencyKey,
     IfMatch,
@@ -110,9 +109,9 @@ async def post_checkpoint(
         found(await call.memory.aexists(config) or None, "the checkpoint")
     if data.run_id is not None:
         config["run_id"] = data.run_id
-    new_id = derived_id(call, idempotency_key, "state", *_place(config))
+    key = derived_id(call, idempotency_key, "state", *_place(config))
     save = partial(call.memory.aput_checkpoint, config, from_json(data.state), on_conflict=_conflict(base))
-    return await _saved_once(call, config, data, new_id, save)
+    return await _saved_once(data, key, save)
 
 
 @patch("/threads/{thread_id:str}/state", summary="Change a state", tags=["states"], status_code=201)
@@ -129,10 +128,10 @@ async def update_state(
     call = call_of(request)
     base = matched_id(if_match)
     config = call.config(thread_id, user_id, checkpoint_id=base, namespace=namespace, write=True)
-    new_id = derived_id(call, idempotency_key, "change", *_place(config))
+    key = derived_id(call, idempotency_key, "change", *_place(config))
     changes = {"set": from_json(data.set), "append": from_json(data.append), "remove": data.remove}
     save = partial(call.memory.aupdate_state, config, **changes, on_conflict=_conflict(base))
-    return await _saved_once(call, config, data, new_id, save)
+    return await _saved_once(data, key, save)
 
 
 @delete("/threads/{thread_id:str}/state", summary="Clear a state", tags=["states"], status_code=204)
@@ -282,23 +281,15 @@ def _conflict(base: str | None) -> Literal["branch", "reject"]:
 
 
 async def _saved_once(
-    call: Call,
-    config: dict[str, Any],
-    data: NewCheckpoint | StateChange,
-    new_id: str | None,
-    save: Callable[..., Awaitable[clew.Checkpoint]],
+    data: NewCheckpoint | StateChange, key: str | None, save: Callable[..., Awaitable[clew.Checkpoint]]
 ) -> Response[clew.CheckpointMetadata]:
-    """Save what both bodies have in common by `save`, unless an earlier request with the same key has done it."""
-    if new_id is not None:
-        done = await call.memory.aget_checkpoint({**config, "checkpoint_id": new_id})
-        if done is not None:
-            return saved(done)
+    """Save what both bodies have in common by `save`, unless a request with the same key has done it."""
     checkpoint = await save(
-        messages=with_ids([from_json(message) for message in data.messages], new_id),
+        messages=with_ids([from_json(message) for message in data.messages], key),
         node_name=data.node_name,
         step=data.step,
         metadata=from_json(data.metadata),
-        new_id=new_id,
+        idempotency_key=key,
     )
     return saved(checkpoint)
 

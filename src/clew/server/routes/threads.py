@@ -12,8 +12,8 @@ from litestar.params import JSONBody, QueryParameter
 import clew
 from clew.server.answers import ThreadPage, page, told
 from clew.server.bodies import NewFork, Rewind
-from clew.server.calls import IdempotencyKey as Key
 from clew.server.calls import (
+    Call,
     Name,
     Offset,
     PageLimit,
@@ -26,6 +26,7 @@ from clew.server.calls import (
     plain,
     saved,
 )
+from clew.server.calls import IdempotencyKey as Key
 from clew.server.interchange import from_json
 from clew.server.problems import Problem
 
@@ -111,18 +112,26 @@ async def fork_thread(
     call = call_of(request)
     config = call.config(thread_id, user_id, checkpoint_id=data.checkpoint_id, namespace=data.namespace, write=True)
     new = data.thread_id or derived_id(call, idempotency_key, "fork", config["thread_id"])
-    if new is not None and idempotency_key is not None:
-        existing = await call.memory.aget_thread({**config, "thread_id": new, "checkpoint_id": None})
-        if existing is not None and (existing.forked_from or {}).get("thread_id") == config["thread_id"]:
-            return plain(told(existing), status=201)
-    forked = await call.memory.afork(config, new)
+    if idempotency_key is not None and (made := await _made(call, config, new)) is not None:
+        return plain(told(made), status=201)
+    try:
+        forked = await call.memory.afork(config, new)
+    except clew.ConflictError:
+        # A concurrent request with the same key may have been faster.
+        if idempotency_key is None or (made := await _made(call, config, new)) is None:
+            raise
+        return plain(told(made), status=201)
     thread = await call.memory.aget_thread({**config, "thread_id": forked["thread_id"], "checkpoint_id": None})
     return plain(told(found(thread, "the fork")), status=201)
 
 
 @post("/threads/{thread_id:str}/rewind", summary="Go back", tags=["threads"])
 async def rewind_thread(
-    request: Request[Any, Any, Any], thread_id: Name, data: JSONBody[Rewind], user_id: UserId = None
+    request: Request[Any, Any, Any],
+    thread_id: Name,
+    data: JSONBody[Rewind],
+    user_id: UserId = None,
+    idempotency_key: Key = None,
 ) -> Response[clew.CheckpointMetadata]:
     """Make an earlier state the head again. The history stays; later messages leave the branch.
 
@@ -130,7 +139,17 @@ async def rewind_thread(
     """
     call = call_of(request)
     config = call.config(thread_id, user_id, namespace=data.namespace, write=True)
-    return saved(await call.memory.arewind(config, to=data.to, turns=data.turns))
+    key = derived_id(call, idempotency_key, "rewind", config["thread_id"], data.namespace or "")
+    return saved(await call.memory.arewind(config, to=data.to, turns=data.turns, idempotency_key=key))
+
+
+async def _made(call: Call, config: dict[str, Any], thread_id: str | None) -> clew.ThreadInfo | None:
+    """Return the thread `thread_id` if it is a fork of the thread in `config`."""
+    if thread_id is None:
+        return None
+    thread = await call.memory.aget_thread({**config, "thread_id": thread_id, "checkpoint_id": None})
+    made = thread is not None and (thread.forked_from or {}).get("thread_id") == config["thread_id"]
+    return thread if made else None
 
 
 def _wanted(text: str) -> dict[str, Any]:
