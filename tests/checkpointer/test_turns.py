@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from tests.checkpointer.conftest import SHARED
+from tests.checkpointer.support import text
 
 
 @pytest.fixture(params=SHARED)
@@ -255,6 +256,46 @@ def test_what_is_no_message_is_refused_when_it_is_said(checkpointer):
         said["content"].append("changed later")
     assert checkpointer.get_state("t") == {"n": 1}
     assert checkpointer.list_messages("t")[0].raw == {"role": "user", "content": ["kept"]}
+
+
+def test_messages_of_a_save_that_was_refused_were_not_said(store):
+    memory = store.open(max_state_bytes=1000)
+    with memory.turn("t", begin={"n": 0}) as turn:
+        one, bad = {"role": "user", "content": "one"}, {"rolle": "typo"}
+        with pytest.raises(clew.ConfigError, match=r"messages\[1\]"):
+            turn.checkpoint(messages=[one, bad])
+        turn.state["n"] = text(1, 3000)
+        with pytest.raises(clew.StateTooLargeError):
+            turn.checkpoint(messages=[one])
+        turn.state["n"] = 1
+        turn.checkpoint(messages=[one])
+        turn.say({"role": "user", "content": "two"})
+        turn.checkpoint(messages=[{"role": "user", "content": "three"}])
+    assert [each.text() for each in memory.list_messages("t")] == ["one", "two", "three"]
+
+
+def test_what_was_said_waits_for_a_save_that_succeeds(store):
+    async def go() -> None:
+        async with store.open(max_state_bytes=1000) as memory:
+            async with memory.aturn("t", begin={"n": 0}) as turn:
+                turn.say({"role": "user", "content": "one"})
+                turn.state["n"] = text(1, 3000)
+                for _ in range(2):
+                    with pytest.raises(clew.StateTooLargeError):
+                        await turn.acheckpoint(messages=[{"role": "user", "content": "not said"}])
+                turn.state["n"] = 1
+                await turn.acheckpoint()
+            assert [each.text() for each in await memory.alist_messages("t")] == ["one"]
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("messages", ["hi", {"role": "user", "content": "hi"}, None, 7])
+def test_a_checkpoint_of_a_turn_takes_a_list_of_messages(local, messages):
+    checkpointer = local.open()
+    with checkpointer.turn("t", begin={}) as turn, pytest.raises(clew.ConfigError, match="list of messages"):
+        turn.checkpoint(messages=messages)
+    assert checkpointer.list_messages("t") == []
 
 
 def test_a_turn_is_entered_once(checkpointer):

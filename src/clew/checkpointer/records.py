@@ -87,9 +87,15 @@ def message_records(
     run_id: str | None,
 ) -> tuple[MessageRecord, ...]:
     """The records to store. `metadata` is added to that of each message; messages without a run get `run_id`."""
+    listed = enumerate(checked_messages(messages))
+    return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in listed])
+
+
+def checked_messages(messages: Iterable[Any]) -> Iterable[Any]:
+    """`messages`, if it is a list of messages, and not a single one."""
     if isinstance(messages, (Message, Mapping, str)) or not isinstance(messages, Iterable):
         raise ConfigError(f"messages must be a list of messages, not one {type(messages).__name__}")
-    return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in enumerate(messages)])
+    return messages
 
 
 def _message_record(

@@ -6,13 +6,14 @@ import asyncio
 import copy
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self, cast
 
 from clew.checkpointer.leases import Lease
 from clew.checkpointer.loader import NOT_LOADED
+from clew.checkpointer.records import checked_messages
 from clew.dialects.messages import received
 from clew.errors import ConfigError, LeaseError, shown
 from clew.ids import new_id
@@ -100,26 +101,47 @@ class Turn(Generic[StateT]):
     def say(self, message: Message | Mapping[str, Any] | Any) -> Message:
         """Add a message to the conversation record, together with the next save of this turn.
 
-        Returns the message as it will be stored. Raises ConfigError at once if it is not a message.
+        Returns the message as it will be stored. Raises ConfigError at once if it is not a message. If
+        that save fails, the message waits for the one after it: don't say it again.
         """
         self._check_entered("say")
-        said = received(_copied("message", message) if isinstance(message, Mapping) else message, "message")
+        said = _said(message, "message")
         self._said.append(said)
         return said
 
     async def acheckpoint(
-        self, *, node_name: str | None = None, step: int | None = None, metadata: Mapping[str, Any] | None = None
+        self,
+        *,
+        messages: Sequence[Message | Mapping[str, Any] | Any] = (),
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Checkpoint[StateT]:
-        """Save the state and the messages so far, before the turn ends."""
+        """Save the state and the messages so far, before the turn ends.
+
+        `messages` are said with this save, after those before it. If it fails, they were not said.
+        """
         self._check_entered("checkpoint")
-        return await self._save(node_name=node_name, step=step, metadata=metadata)
+        listed = checked_messages(messages)
+        added = tuple(_said(each, f"messages[{at}]") for at, each in enumerate(listed))
+        return await self._save(added, node_name=node_name, step=step, metadata=metadata)
 
     def checkpoint(
-        self, *, node_name: str | None = None, step: int | None = None, metadata: Mapping[str, Any] | None = None
+        self,
+        *,
+        messages: Sequence[Message | Mapping[str, Any] | Any] = (),
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Checkpoint[StateT]:
-        """Save the state and the messages so far, before the turn ends. Sync twin of `acheckpoint`."""
+        """Save the state and the messages so far, before the turn ends.
+
+        `messages` are said with this save, after those before it. If it fails, they were not said.
+
+        Sync twin of `acheckpoint`.
+        """
         with self._saving:
-            work = self.acheckpoint(node_name=node_name, step=step, metadata=metadata)
+            work = self.acheckpoint(messages=messages, node_name=node_name, step=step, metadata=metadata)
             saved: Checkpoint[StateT] = self._checkpointer.run(work, "checkpoint")
             return saved
 
@@ -197,15 +219,18 @@ class Turn(Generic[StateT]):
             self._check_lease()
             await self._checkpointer.aput_messages(self._config, self._said)
 
-    async def _save(
-        self, *, node_name: str | None = None, step: int | None = None, metadata: Mapping[str, Any] | None = None
-    ) -> Checkpoint:
+    async def _save(self, messages: tuple[Message, ...] = (), **more: Any) -> Checkpoint:
         async with self._saving_task:
             # To its end: a caller that gives up must still know what was saved.
-            return await run_to_end(self._save_now(node_name, step, metadata))
+            return await run_to_end(self._save_now(messages, **more))
 
     async def _save_now(
-        self, node_name: str | None, step: int | None, metadata: Mapping[str, Any] | None
+        self,
+        messages: tuple[Message, ...],
+        *,
+        node_name: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Checkpoint:
         self._check_lease()
         config = {name: value for name, value in self._config.items() if name != "checkpoint_id"}
@@ -217,7 +242,7 @@ class Turn(Generic[StateT]):
         saved = await self._checkpointer.aput_checkpoint(
             config,
             self.state,
-            messages=said,
+            messages=(*said, *messages),
             node_name=node_name,
             step=step,
             metadata=metadata,
@@ -278,6 +303,11 @@ class TurnMethods(Generic[StateT]):
         Sync twin of `aturn`.
         """
         return Turn(self, config, begin=begin, wait=wait, ttl=ttl, node_name=node_name, holder=holder)
+
+
+def _said(message: Any, name: str) -> Message:
+    """Return the message as it will be stored, whatever the caller does with its own."""
+    return received(_copied(name, message) if isinstance(message, Mapping) else message, name)
 
 
 def _copied(name: str, value: Any) -> Any:

@@ -40,14 +40,17 @@ async def begin_turn(
 async def save_turn(
     request: Request[Any, Any, Any], turn_id: Name, data: JSONBody[NewCheckpoint]
 ) -> Response[clew.CheckpointMetadata]:
-    """Save a state and messages. The turn stays open, and its time begins again."""
+    """Save a state and messages. The turn stays open, and its time begins again. A refused save changes nothing."""
     state, messages, metadata = from_json(data.state), from_json(data.messages), from_json(data.metadata)
 
     async def save(turn: clew.Turn) -> clew.Checkpoint:
-        for message in messages:
-            turn.say(message)
-        turn.state = state
-        return await turn.acheckpoint(node_name=data.node_name, step=data.step, metadata=metadata)
+        before, turn.state = turn.state, state
+        try:
+            more = {"node_name": data.node_name, "step": data.step, "metadata": metadata}
+            return await turn.acheckpoint(messages=messages, **more)
+        except clew.ClewError:
+            turn.state = before
+            raise
 
     return saved(await _turns(request).do(call_of(request).caller, turn_id, save))
 
