@@ -60,6 +60,41 @@ def test_a_field_is_emptied_on_request_only(checkpointer):
     assert checkpointer.list_threads({"user_id": "ana"}, tags=["a"]) == []
 
 
+def test_metadata_is_replaced_as_a_whole_on_request(checkpointer):
+    checkpointer.put_thread(ANA, thread_name="Trip", metadata={"x": 1, "y": 2})
+    checkpointer.put_thread(ANA, metadata={"x": 3, "z": None}, existing_metadata="replace")
+    found = checkpointer.get_thread(ANA)
+    assert (found.thread_name, found.metadata) == ("Trip", {"x": 3})
+    assert names(checkpointer.list_threads({"user_id": "ana"}, metadata={"y": 2})) == []
+    checkpointer.put_thread(ANA, thread_name="New", existing_metadata="replace")
+    assert checkpointer.get_thread(ANA).metadata == {"x": 3}
+    checkpointer.put_thread(ANA, metadata={}, existing_metadata="replace")
+    assert checkpointer.get_thread(ANA).metadata == {}
+
+
+def test_concurrent_replacements_of_the_metadata_are_never_mixed(store):
+    one, other = store.open(), store.open()
+    whole: list[dict[str, Any]] = [{"a": 1, "b": 1}, {"b": 2, "c": 2}]
+    for _ in range(10):
+        threads = [
+            threading.Thread(
+                target=memory.put_thread, args=(ANA, {"metadata": each}), kwargs={"existing_metadata": "replace"}
+            )
+            for memory, each in zip((one, other), whole, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert one.get_thread(ANA).metadata in whole
+
+
+@pytest.mark.parametrize("wrong", ["keep", None, True, 1])
+def test_how_metadata_is_changed_is_checked(local, wrong):
+    with pytest.raises(ConfigError, match="existing_metadata"):
+        local.open().put_thread(ANA, metadata={}, existing_metadata=wrong)
+
+
 def test_a_thread_info_that_only_names_a_thread_removes_nothing(checkpointer):
     checkpointer.put_thread(ANA, tags=["a"], metadata={"x": 1}, ttl=60)
     checkpointer.put_thread(ANA, ThreadInfo(thread_id="t", thread_name="Trip"))

@@ -54,6 +54,16 @@ def test_a_conversation_is_created_read_updated_and_deleted():
     with_client(test)
 
 
+def test_an_update_replaces_the_metadata_of_a_conversation():
+    async def test(_, client):
+        made = await client.conversations.create(metadata={"topic": "trip", "old": "x"})
+        assert (await client.conversations.update(made.id, metadata={"topic": "rail"})).metadata == {"topic": "rail"}
+        assert (await client.conversations.retrieve(made.id)).metadata == {"topic": "rail"}
+        assert (await client.conversations.update(made.id, metadata={})).metadata == {}
+
+    with_client(test)
+
+
 def test_items_are_paged_in_both_orders_by_the_client_itself():
     async def test(_, client):
         made = await client.conversations.create()

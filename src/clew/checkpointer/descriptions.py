@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import timedelta
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from msgspec import Struct
 
@@ -25,6 +25,8 @@ _KNOWN: Final = {field.name for field in fields(ThreadInfo)}
 _DESCRIBING: Final = ("thread_name", "tags", "metadata", "retention", "ttl")
 _SETTABLE: Final = (*_DESCRIBING, "run_id", "user_id")
 
+ExistingMetadata = Literal["merge", "replace"]
+
 
 class ThreadChanges(TypedDict, total=False):
     """The fields of a thread that `aput_thread` changes."""
@@ -41,10 +43,12 @@ class ThreadChanges(TypedDict, total=False):
 class Change(Struct, frozen=True, kw_only=True):
     """A change of a thread's description: new values of the fields in `given`, as they are stored.
 
-    The metadata is merged: keys that are given change, and those given as `None` are removed.
+    The metadata is merged: keys that are given change, and those given as `None` are removed. With
+    `existing_metadata="replace"`, keys that are not given are removed, too.
     """
 
     given: Mapping[str, Any]
+    existing_metadata: ExistingMetadata = "merge"
     owner: str | None = None
     """The new owner; `None`: the present one."""
     run_id: str | None = None
@@ -55,7 +59,8 @@ class Change(Struct, frozen=True, kw_only=True):
         described = dict(_present(codec, record))
         for name, value in self.given.items():
             if name == "metadata" and value is not None:
-                merged = {**described.get("metadata", {}), **value}
+                kept = described.get("metadata", {}) if self.existing_metadata == "merge" else {}
+                merged = {**kept, **value}
                 described[name] = {key: inner for key, inner in merged.items() if inner is not None}
             else:
                 described[name] = value
@@ -81,8 +86,15 @@ def _present(codec: StateCodec, record: ThreadRecord | None) -> Mapping[str, Any
         return {}
 
 
-def change_of(address: Address, info: ThreadInfo | Mapping[str, Any] | None, given: Mapping[str, Any]) -> Change:
+def change_of(
+    address: Address,
+    info: ThreadInfo | Mapping[str, Any] | None,
+    given: Mapping[str, Any],
+    existing_metadata: ExistingMetadata = "merge",
+) -> Change:
     """Return the change that a caller describes. Raises ConfigError for unknown or invalid fields."""
+    if existing_metadata not in ("merge", "replace"):
+        raise ConfigError(f'existing_metadata must be "merge" or "replace", not {shown(existing_metadata)}')
     fields = {**_given_in(info), **given}
     if unknown := sorted(map(str, fields.keys() - _KNOWN)):
         from difflib import get_close_matches  # Slow to import, and only needed here.
@@ -96,6 +108,7 @@ def change_of(address: Address, info: ThreadInfo | Mapping[str, Any] | None, giv
     run_id = fields.get("run_id", address.run_id)
     return Change(
         given={name: _stored(name, fields[name]) for name in _DESCRIBING if name in fields},
+        existing_metadata=existing_metadata,
         owner=_owner(address, user_of(fields.get("user_id"))),
         run_id=None if run_id is None else checked_text("run_id", run_id),
         changes_run="run_id" in fields or address.run_id is not None,

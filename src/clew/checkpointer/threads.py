@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from clew.checkpointer.arguments import checked_limit, checked_search
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.cache import Key, Version
-from clew.checkpointer.descriptions import Change, ThreadChanges, change_of
+from clew.checkpointer.descriptions import Change, ExistingMetadata, ThreadChanges, change_of
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
 from clew.checkpointer.labels import wanted_labels
 from clew.checkpointer.loader import Loader
@@ -39,6 +39,8 @@ class ThreadMethods(Generic[StateT]):
         self,
         config: Config | str,
         info: ThreadInfo | Mapping[str, Any] | None = None,
+        *,
+        existing_metadata: ExistingMetadata = "merge",
         **fields: Unpack[ThreadChanges],
     ) -> None:
         """Change the fields of the thread's description that are given: `aput_thread(config, tags=["a"])`.
@@ -46,7 +48,8 @@ class ThreadMethods(Generic[StateT]):
         Fields are keywords or a mapping: `thread_name`, `tags`, `metadata`, `run_id`, `ttl`,
         `retention`. Others stay as they are, also if somebody changes them at the same time. `None`
         empties a field, and so does an empty list of tags. The metadata is merged: keys that are given
-        change, and a key with the value `None` is removed; `metadata=None` empties it. In a
+        change, and a key with the value `None` is removed; `metadata=None` empties it. With
+        `existing_metadata="replace"`, the metadata that is given replaces the whole, atomically. In a
         ThreadInfo, fields with their default value change nothing. The thread is created if it is missing.
 
         After `ttl` seconds without a write, the thread has expired: it can be read until a cleanup
@@ -54,7 +57,7 @@ class ThreadMethods(Generic[StateT]):
         `clew.ANY_USER` may give a thread to another (`user_id`).
         """
         address = self._engine.address(config)
-        change = change_of(address, info, fields)
+        change = change_of(address, info, fields, existing_metadata)
         # Packed first, so that text that can't be stored is refused with its path.
         change.applied(self._engine.codec, address, None)
         await self._describe(address, change)

@@ -83,7 +83,8 @@ async def update_conversation(
     call = call_of(request)
     config = _config(call, conversation_id, write=True)
     await _thread(call, config)
-    await call.memory.aput_thread(config, {"metadata": dict(data.metadata or {})})
+    described = {"metadata": dict(data.metadata or {})}
+    await call.memory.aput_thread(config, described, existing_metadata="replace")
     return _answer(_conversation(await _thread(call, config)))
 
 

@@ -281,6 +281,18 @@ def test_other_users_cant_use_an_owned_session(checkpointer):
     run(go())
 
 
+def test_a_description_replaces_the_one_before(session):
+    async def go():
+        await session.describe(thread_name="A trip", tags=["travel"], metadata={"a": 1, "b": 2})
+        await session.describe(metadata={"a": 3})
+        info = await session.info()
+        assert (info.thread_name, info.tags, info.metadata) == (None, (), {"a": 3})
+        await session.describe(thread_name="Nothing else")
+        assert (await session.info()).metadata == {}
+
+    run(go())
+
+
 def test_a_thread_has_a_name_tags_and_metadata(checkpointer):
     async def go():
         session = ClewSession("s", checkpointer, user_id="alice")

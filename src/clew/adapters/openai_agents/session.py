@@ -199,7 +199,7 @@ class ClewSession:
     ) -> None:
         """Set the thread's name, tags and metadata. They replace the old ones."""
         described = {"thread_name": thread_name, "tags": tags, "metadata": dict(metadata or {})}
-        await self._checkpointer.aput_thread(self.config, described)
+        await self._checkpointer.aput_thread(self.config, described, existing_metadata="replace")
 
     async def info(self) -> ThreadInfo | None:
         """Return the thread's owner, description, head and counts; `None` if nothing was added yet."""
