@@ -416,3 +416,118 @@ def test_a_message_that_langchain_refuses_does_not_spoil_the_others():
     conversation = rendered([{"type": "ai", "content": None}, HumanMessage("hi")], "langchain")
     assert [message.content for message in conversation] == ["hi"]
     assert len(conversation.left_out) == 1
+
+
+def ids_of(conversation: list[Any]) -> tuple[list[str | None], list[str | None]]:
+    """The ids of the calls, and those of the results."""
+    found = placed(list(conversation))
+    return (
+        [call.call_id for each in found for call in each.parsed.calls()],
+        [result.call_id for each in found for result in each.parsed.results()],
+    )
+
+
+def chat_call(call_id: str | None, name: str = "f") -> dict[str, Any]:
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def chat_result(call_id: str, content: str = "x") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def asked(text: str = "go on") -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+GEMINI_CALL = {"role": "model", "parts": [{"function_call": {"name": "f", "args": {}}}]}
+GEMINI_RESULT = {"role": "user", "parts": [{"function_response": {"name": "f", "response": {"result": "TWO"}}}]}
+
+
+@pytest.mark.parametrize("target", ["openai", "openai-responses", "anthropic", "langchain"])
+@pytest.mark.parametrize("order", ["given first", "made first"])
+def test_an_id_that_clew_makes_is_none_that_a_call_has(target: str, order: str):
+    given = [chat_call("call_1"), chat_result("call_1", "ONE")]
+    made = [GEMINI_CALL, GEMINI_RESULT]
+    first, second = (given, made) if order == "given first" else (made, given)
+    conversation = rendered([asked(), *first, asked(), *second], target)
+    calls, results = ids_of(conversation)
+    assert calls == results
+    assert len(set(calls)) == 2
+    assert "call_1" in calls
+    assert conversation.left_out == ()
+
+
+@pytest.mark.parametrize("target", ["openai", "openai-responses", "anthropic", "gemini", "langchain"])
+def test_a_call_that_reuses_an_id_and_has_no_result_is_left_out(target: str):
+    talk = [asked(), chat_call("c"), chat_result("c"), asked(), chat_call("c"), asked()]
+    conversation = rendered(talk, target)
+    assert [len(ids) for ids in ids_of(conversation)] == [1, 1]
+    assert "has no result" in conversation.left_out[0]
+    assert "'m4'" in conversation.left_out[0]
+
+
+@pytest.mark.parametrize("target", ["openai-responses", "anthropic", "gemini", "langchain"])
+def test_a_result_goes_to_the_latest_of_the_calls_with_its_id(target: str):
+    talk = [asked(), chat_call("c", "lost"), asked(), chat_call("c", "found"), chat_result("c"), asked()]
+    conversation = rendered(talk, target)
+    assert [line for line in said(conversation) if line[0] != "text"] == [("call", "found", {}), ("result", "x")]
+    assert "(lost) has no result" in conversation.left_out[0]
+
+
+def test_an_answer_without_an_id_goes_to_the_call_before_it_and_not_to_one_that_nobody_answered():
+    lost = {"role": "model", "parts": [{"function_call": {"name": "f", "args": {"n": 1}}}]}
+    found = {"role": "model", "parts": [{"function_call": {"name": "f", "args": {"n": 2}}}]}
+    conversation = rendered([asked(), lost, asked(), found, GEMINI_RESULT], "openai")
+    assert [line for line in said(conversation) if line[0] != "text"] == [("call", "f", {"n": 2}), ("result", "TWO")]
+
+
+@pytest.mark.parametrize("target", ["openai-responses", "anthropic", "gemini", "langchain"])
+def test_calls_that_reuse_an_id_get_ids_of_their_own_in_another_format(target: str):
+    talk = [asked(), chat_call("c"), chat_result("c", "1"), asked(), chat_call("c"), chat_result("c", "2")]
+    conversation = rendered(talk, target)
+    calls, results = ids_of(conversation)
+    assert calls == results
+    assert len(set(calls)) == 2
+    assert conversation.left_out == ()
+    # Answered with the id that was rendered.
+    late = rendered([*talk[:-1], chat_result(str(calls[1]), "2")], target)
+    assert list(late) == list(conversation)
+
+
+def test_messages_that_have_the_format_keep_their_ids():
+    talk = [asked(), chat_call("c"), chat_result("c"), asked(), chat_call("c"), chat_result("c")]
+    assert list(rendered(talk, "openai")) == talk
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]}
+    answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "y"}]}
+    conversation = rendered([*talk[:3], asked(), use, answer], "anthropic")
+    calls, results = ids_of(conversation)
+    assert calls == results
+    assert len(set(calls)) == 2
+    assert conversation[-2:] == [use, answer]
+    # A result that is passed on as it came has its call's id.
+    assert ids_of(rendered([asked(), use, answer, chat_call("c"), answer], "anthropic")) == (["c", "c"], ["c", "c"])
+
+
+def test_a_result_before_its_call_has_no_call():
+    conversation = rendered([asked(), chat_result("c"), chat_call("c"), asked()], "anthropic")
+    assert ids_of(conversation) == ([], [])
+    assert len(conversation.left_out) == 2
+
+
+def test_several_results_of_one_call_stay_with_it():
+    talk = [asked(), chat_call("c"), chat_result("c", "half"), chat_result("c", "all"), asked()]
+    assert ids_of(rendered(talk, "openai-responses")) == (["c"], ["c", "c"])
+
+
+def test_a_result_with_the_id_that_clew_made_goes_to_its_call():
+    calls = {"role": "model", "parts": [{"function_call": {"name": name, "args": {}}} for name in "fg"]}
+    first, second = (str(each) for each in ids_of(rendered([asked(), calls], "openai"))[0])
+    conversation = rendered([asked(), calls, chat_result(second, "G"), chat_result(first, "F")], "anthropic")
+    assert conversation[-1]["content"] == [
+        {"type": "tool_result", "tool_use_id": second, "content": "G"},
+        {"type": "tool_result", "tool_use_id": first, "content": "F"},
+    ]
+    # In another window, the made ids differ.
+    one = rendered([asked(), GEMINI_CALL, chat_result("call_9")], "anthropic")
+    assert ids_of(one) == (["call_1"], ["call_1"])

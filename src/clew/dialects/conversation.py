@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.dialects.pairing import Call, Turns
 from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, ToolCall, ToolResult
 
 
@@ -81,31 +81,74 @@ def _named(part: Part) -> str:
 def paired(conversation: Sequence[Placed], losses: Losses) -> list[Placed]:
     """The conversation with an id for each tool call and a result for each call, as providers demand.
 
-    Calls without ids (Gemini's) get one, and results without ids go to the oldest open call of their name. A result without
-    a call is left out. So is a call that nobody answered, unless it is among the last messages: then its result is still
-    to come.
+    Calls without ids (Gemini's) get one, and so do calls with an id that an earlier call has, unless they are passed on as
+    they came. A result without a call is left out. So is a call that nobody answered, unless it is among the last messages:
+    then its result is still to come. `Turns` says which result belongs to which call.
     """
-    numbered = _with_ids([part for placed in conversation for part in _split(placed)])
-    called, answered = set[str | None](), set[str | None]()
-    for placed in numbered:
-        called.update(call.call_id for call in placed.parsed.calls())
-        answered.update(result.call_id for result in placed.parsed.results())
-    open_from = _open_tail(numbered)
+    split = [part for placed in conversation for part in _split(placed)]
+    given = [placed.parsed for placed in split if placed.raw is not None]
+    turns = Turns([placed.parsed for placed in split], as_given=given)
+    calls = [turns.follow(at, each.parsed, as_given=each.raw is not None) for at, each in enumerate(split)]
+    open_from = _open_tail(split)
     kept: list[Placed] = []
-    for at, placed in enumerate(numbered):
+    for at, placed in enumerate(split):
         parts: list[Part] = []
-        for part in placed.parsed.parts:
-            if isinstance(part, ToolResult) and part.call_id not in called:
+        for part, call in zip(placed.parsed.parts, calls[at], strict=True):
+            if isinstance(part, ToolResult) and call is None:
                 losses.unpaired(placed, f"the result of tool call {part.call_id!r} has no call in what was asked for")
-            elif isinstance(part, ToolCall) and part.call_id not in answered and at < open_from:
-                losses.unpaired(placed, f"tool call {part.call_id!r} ({part.name}) has no result")
+            elif isinstance(part, ToolCall) and call is not None and not call.answered and at < open_from:
+                losses.unpaired(placed, f"tool call {call.call_id!r} ({part.name}) has no result")
             else:
-                parts.append(part)
-        if len(parts) == len(placed.parsed.parts):
-            kept.append(placed)
-        elif parts:
-            kept.append(Placed(message_id=placed.message_id, parsed=replace(placed.parsed, parts=tuple(parts))))
+                parts.append(_identified(part, call))
+        if len(parts) < len(placed.parsed.parts):
+            placed = replace(placed, raw=None)
+        if parts or placed.raw is not None or not placed.parsed.parts:
+            kept.append(replace(placed, parsed=replace(placed.parsed, parts=tuple(parts))))
     return _joined(kept)
+
+
+def _identified(part: Part, call: Call | None) -> Part:
+    """A call with its id, and a result with its call's id and the name of its tool."""
+    if isinstance(part, ToolCall) and call is not None:
+        return part if part.call_id == call.call_id else replace(part, call_id=call.call_id)
+    if isinstance(part, ToolResult) and call is not None:
+        return replace(part, call_id=call.call_id, name=part.name or call.name)
+    return part
+
+
+class Answers(Struct, frozen=True, kw_only=True):
+    """The results in a message of a conversation."""
+
+    calls: tuple[int | None, ...]
+    """For each result, the place of the message with its call; `None` if no message before it has it."""
+    only: bool
+    """Whether the message consists of results."""
+    by_user: bool
+    """Whether the message is a user's, so that a turn begins."""
+
+
+def answers(conversation: Sequence[Placed]) -> list[Answers]:
+    """The results in each message."""
+    split = [(at, part) for at, placed in enumerate(conversation) for part in _split(placed)]
+    turns = Turns([placed.parsed for _, placed in split])
+    found: list[list[int | None]] = [[] for _ in conversation]
+    for at, placed in split:
+        calls = turns.follow(at, placed.parsed, as_given=True)
+        for part, call in zip(placed.parsed.parts, calls, strict=True):
+            if _is_answer(part):
+                found[at].append(None if call is None else call.at)
+    return [
+        Answers(
+            calls=tuple(calls),
+            only=len(calls) == len(placed.parsed.parts),
+            by_user=placed.parsed.role == "user" and not calls,
+        )
+        for placed, calls in zip(conversation, found, strict=True)
+    ]
+
+
+def _is_answer(part: Part) -> bool:
+    return isinstance(part, ToolResult) or (isinstance(part, Other) and part.answers is not None)
 
 
 def _split(placed: Placed) -> list[Placed]:
@@ -191,34 +234,3 @@ def grouped(
             answers = None
             written.append(message("assistant" if parsed.role == "assistant" else "user", parts))
     return written
-
-
-def _with_ids(conversation: Sequence[Placed]) -> list[Placed]:
-    """The conversation with an id for each call and result, and each result with the name of its tool."""
-    waiting: dict[str, deque[str]] = defaultdict(deque)
-    names: dict[str | None, str] = {}
-    made, found = 0, []
-    for placed in conversation:
-        parts: list[Part] = []
-        for part in placed.parsed.parts:
-            if isinstance(part, ToolCall):
-                call_id = part.call_id
-                if call_id is None:
-                    made += 1
-                    call_id = f"call_{made}"
-                waiting[part.name].append(call_id)
-                names[call_id] = part.name
-                part = part if part.call_id is not None else replace(part, call_id=call_id)
-            elif isinstance(part, ToolResult):
-                call_id = part.call_id
-                if call_id is None and waiting[part.name or ""]:
-                    call_id = waiting[part.name or ""].popleft()
-                elif call_id is not None and call_id in (queue := waiting[names.get(call_id, "")]):
-                    queue.remove(call_id)
-                name = part.name or names.get(call_id)
-                if (call_id, name) != (part.call_id, part.name):
-                    part = replace(part, call_id=call_id, name=name)
-            parts.append(part)
-        same = all(new is old for new, old in zip(parts, placed.parsed.parts, strict=True))
-        found.append(placed if same else replace(placed, parsed=replace(placed.parsed, parts=tuple(parts))))
-    return found

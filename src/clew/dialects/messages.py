@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from clew.dialects.conversation import Conversation, Losses, Placed, paired
+from clew.dialects.conversation import Answers, Conversation, Losses, Placed, answers, paired
 from clew.dialects.formats import WRITERS, dialect_of, parse, plain
 from clew.dialects.openai import NAME as CHAT
 from clew.dialects.parts import Media, Other, Parsed, Part, Reasoning, Text, ToolResult, as_text, dumped, result_text
@@ -152,7 +152,12 @@ def render(messages: Sequence[Message], dialect: str) -> Conversation:
     return Conversation(written, system="\n\n".join(losses.instructions) or None, left_out=losses.texts)
 
 
-def _placed(message: Message, dialect: str) -> Placed:
+def answers_in(messages: Sequence[Message]) -> list[Answers]:
+    """The tools' results in each message of a conversation, and where their calls are."""
+    return answers([_placed(message, None) for message in messages])
+
+
+def _placed(message: Message, dialect: str | None) -> Placed:
     if message.raw is not None and message.format is not None:
         raw = message.raw if message.format == dialect else None
         return Placed(message_id=message.message_id, parsed=parse(message.raw, message.format), raw=raw)

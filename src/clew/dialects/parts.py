@@ -66,9 +66,14 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 class Other(Struct, frozen=True):
-    """A part that only its own provider knows, such as a search that ran on its servers."""
+    """A part that only its own provider knows, such as a search that ran on its servers.
+
+    Some of them are a call that the client answers (`computer_call`), and its answer: `calls` and `answers` are the id.
+    """
 
     kind: str
+    calls: str | None = None
+    answers: str | None = None
 
 
 Part = Text | Reasoning | Media | ToolCall | ToolResult | Other

@@ -83,7 +83,14 @@ def read(raw: Mapping[str, Any]) -> Parsed:
         thoughts = [as_mapping(each).get("text") for key in ("summary", "content") for each in as_list(raw.get(key))]
         text = "\n".join(thought for thought in thoughts if isinstance(thought, str))
         return Parsed(role="assistant", parts=(Reasoning(text),))
-    return Parsed(role="tool" if str(kind).endswith("_output") else "assistant", parts=(Other(str(kind)),))
+    if kind == "mcp_approval_request":
+        return Parsed(role="assistant", parts=(Other(kind, calls=as_text(raw.get("id"))),))
+    if kind == "mcp_approval_response":
+        return Parsed(role="user", parts=(Other(kind, answers=as_text(raw.get("approval_request_id"))),))
+    call_id = as_text(raw.get("call_id"))
+    if str(kind).endswith("_output"):
+        return Parsed(role="tool", parts=(Other(str(kind), answers=call_id),))
+    return Parsed(role="assistant", parts=(Other(str(kind), calls=call_id),))
 
 
 def _answer(output: Any) -> tuple[Text | Media | Other, ...]:
