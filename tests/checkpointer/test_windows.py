@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew import ConfigError
+from clew import ConfigError, Message
 
 
 def texts(messages):
@@ -57,6 +57,162 @@ def test_a_tools_result_is_never_cut_from_its_call(checkpointer):
         assert texts(checkpointer.list_messages("t", max_tokens=budget, count_tokens=one)) == kept
     rendered = checkpointer.list_messages("t", max_tokens=3, count_tokens=one, as_="anthropic")
     assert not rendered.left_out
+
+
+def listed(checkpointer, budget, **more):
+    return checkpointer.list_messages("t", max_tokens=budget, count_tokens=one, **more)
+
+
+def chat(*ids):
+    calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": "{}"}} for each in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def chat_result(call_id):
+    return {"role": "tool", "tool_call_id": call_id, "content": f"result {call_id}"}
+
+
+def user(content):
+    return {"role": "user", "content": content}
+
+
+def anthropic_result(call_id):
+    return {"type": "tool_result", "tool_use_id": call_id, "content": "result c1"}
+
+
+def gemini(**part):
+    return {"role": "model" if "function_call" in part else "user", "parts": [part]}
+
+
+CALLS_AND_RESULTS = {
+    "openai": (chat("c1"), chat_result("c1")),
+    "openai functions": (
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "result c1"},
+    ),
+    "openai-responses": (
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "result c1"},
+    ),
+    "openai-responses computer": (
+        {"type": "computer_call", "id": "x", "call_id": "c1", "action": {"type": "screenshot"}},
+        {"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}},
+    ),
+    "openai-responses approval": (
+        {"type": "mcp_approval_request", "id": "c1", "name": "f", "arguments": "{}", "server_label": "s"},
+        {"type": "mcp_approval_response", "approval_request_id": "c1", "approve": True},
+    ),
+    "anthropic": (
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {}}]},
+        {"role": "user", "content": [anthropic_result("c1")]},
+    ),
+    "gemini": (
+        gemini(function_call={"name": "f", "args": {}}),
+        gemini(function_response={"name": "f", "response": {"result": "result c1"}}),
+    ),
+    "langchain": (
+        {"type": "ai", "content": "", "tool_calls": [{"name": "f", "args": {}, "id": "c1", "type": "tool_call"}]},
+        {"type": "tool", "content": "result c1", "tool_call_id": "c1"},
+    ),
+    "pydantic-ai": (
+        {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": "f", "args": {}, "tool_call_id": "c1"}]},
+        {
+            "kind": "request",
+            "parts": [
+                {"part_kind": "tool-return", "tool_name": "f", "content": "result c1", "tool_call_id": "c1"},
+            ],
+        },
+    ),
+    "clew results": (
+        Message(role="assistant", tool_calls=({"id": "c1", "name": "f", "arguments": {}},)),
+        Message(role="tool", tool_results=({"tool_call_id": "c1", "content": "result c1"},)),
+    ),
+    "clew metadata": (
+        Message(role="assistant", tool_calls=({"id": "c1", "name": "f", "arguments": {}},)),
+        Message(role="tool", content="result c1", metadata={"tool_call_id": "c1"}),
+    ),
+    "clew without ids": (
+        Message(role="assistant", tool_calls=({"name": "f", "arguments": {}},)),
+        Message(role="tool", content="result c1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", CALLS_AND_RESULTS)
+def test_a_late_result_is_left_out_if_its_call_does_not_fit(checkpointer, form):
+    call, result = CALLS_AND_RESULTS[form]
+    checkpointer.put_messages("t", [user("ask"), call, user("hurry up"), result, {"role": "assistant", "content": "A"}])
+    ask, called, hurry, resulted, answer = (each.message_id for each in checkpointer.list_messages("t"))
+    expected = [
+        [],
+        [answer],
+        [answer],
+        [hurry, answer],
+        [called, hurry, resulted, answer],
+        [ask, called, hurry, resulted, answer],
+    ]
+    for budget, kept in enumerate(expected):
+        assert [each.message_id for each in listed(checkpointer, budget)] == kept
+
+
+@pytest.mark.parametrize("form", CALLS_AND_RESULTS)
+def test_a_result_in_its_turn_is_never_cut_from_its_call_in_any_format(checkpointer, form):
+    call, result = CALLS_AND_RESULTS[form]
+    checkpointer.put_messages("t", [user("ask"), call, result, {"role": "assistant", "content": "A"}])
+    for budget, kept in enumerate([0, 1, 1, 3, 4]):
+        assert len(listed(checkpointer, budget)) == kept
+
+
+def test_parallel_calls_keep_all_their_results(checkpointer):
+    talk = [user("ask"), chat("c1", "c2"), chat_result("c1"), user("hurry up"), chat_result("c2"), user("thanks")]
+    checkpointer.put_messages("t", talk)
+    assert texts(listed(checkpointer, 4)) == ["hurry up", "thanks"]
+    assert texts(listed(checkpointer, 5)) == ["assistant", "result c1", "hurry up", "result c2", "thanks"]
+
+
+def test_a_turn_of_separate_calls_is_kept_whole_or_not_at_all(checkpointer):
+    calls = [{"type": "function_call", "call_id": each, "name": "f", "arguments": "{}"} for each in ("c1", "c2")]
+    results = [{"type": "function_call_output", "call_id": each, "output": each} for each in ("c1", "c2")]
+    checkpointer.put_messages("t", [user("ask"), *calls, *results, user("thanks")])
+    for budget, kept in enumerate([0, 1, 1, 1, 1, 5, 6]):
+        assert len(listed(checkpointer, budget)) == kept
+
+
+def test_several_results_of_one_call_are_kept_with_it(checkpointer):
+    talk = [user("ask"), chat("c1"), chat_result("c1"), user("and?"), chat_result("c1"), user("thanks")]
+    checkpointer.put_messages("t", talk)
+    assert texts(listed(checkpointer, 3)) == ["and?", "thanks"]
+    assert texts(listed(checkpointer, 4)) == ["and?", "thanks"]
+    assert len(listed(checkpointer, 5)) == 5
+
+
+def test_a_call_without_a_result_and_a_result_without_a_call_hide_no_older_messages(checkpointer):
+    talk = [user("u1"), chat("lost"), user("u2"), chat_result("unknown"), user("u3"), user("u4")]
+    checkpointer.put_messages("t", talk)
+    assert texts(listed(checkpointer, 6)) == ["u1", "assistant", "u2", "u3", "u4"]
+    assert texts(listed(checkpointer, 4)) == ["u2", "u3", "u4"]
+
+
+def test_an_id_that_is_used_again_belongs_to_each_turn_alone(checkpointer):
+    turn = [user("ask"), chat("c1"), chat_result("c1")]
+    checkpointer.put_messages("t", [*turn, *turn, chat("c1"), user("never mind")])
+    for budget, kept in enumerate([0, 1, 2, 2, 4, 5, 5, 7, 8]):
+        assert len(listed(checkpointer, budget)) == kept
+
+
+def test_a_late_result_with_words_of_the_user_begins_no_window(checkpointer):
+    words = {"role": "user", "content": [anthropic_result("c1"), {"type": "text", "text": "and now?"}]}
+    checkpointer.put_messages("t", [user("ask"), chat("c1"), user("hurry up"), words, user("thanks")])
+    assert texts(listed(checkpointer, 3)) == ["thanks"]
+    assert texts(listed(checkpointer, 4)) == ["assistant", "hurry up", "and now?", "thanks"]
+
+
+def test_a_result_whose_call_lies_before_after_is_left_out(checkpointer):
+    checkpointer.put_messages("t", [user("ask"), chat("c1"), user("hurry up"), chat_result("c1"), user("thanks")])
+    call = checkpointer.list_messages("t")[1]
+    assert texts(listed(checkpointer, 9, after=call)) == ["hurry up", "thanks"]
+    assert texts(listed(checkpointer, 9, last=3)) == ["hurry up", "thanks"]
+    assert texts(listed(checkpointer, 9, last=4)) == ["assistant", "hurry up", "result c1", "thanks"]
 
 
 @pytest.mark.parametrize(

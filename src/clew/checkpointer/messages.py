@@ -132,7 +132,8 @@ class MessageMethods:
         select the messages before the one and after the other: `last=50, before=messages[0]` is the page
         before. Other writes don't disturb these pages. `max_tokens` returns the newest messages that
         fit, by the caller's `count_tokens(message)`. The system messages at the beginning are kept, and
-        counted first. A tool's result is never separated from its call.
+        counted first. A tool's result is never separated from its call: if the call does not fit, the
+        result is left out.
 
         `as_` renders the conversation in a provider's format: "openai", "openai-responses",
         "anthropic", "gemini" or "langchain" (its own objects). Messages that have this format are

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.checkpointer.arguments import checked_limit
+from clew.dialects.messages import answers_in
 from clew.errors import ConfigError, shown
 from clew.model.config import checked_text
 from clew.model.message import Message
@@ -96,8 +97,8 @@ async def fitting(query: MessageQuery, window: Window, read: Read) -> list[Messa
     """Return the newest messages that fit into `window.max_tokens`, in order.
 
     The system messages at the beginning of the conversation are kept, unless `after` leaves the
-    beginning out. A tool's result is kept only with its call: the messages begin where no result
-    lacks its call. Reads from the newest message on, and no further than needed.
+    beginning out. A tool's result is kept only with its call. Reads from the newest message on, and
+    no further than needed.
     """
     assert window.max_tokens is not None
     budget = window.max_tokens
@@ -111,61 +112,39 @@ async def fitting(query: MessageQuery, window: Window, read: Read) -> list[Messa
         )
     opening = {message.message_id for message in system}
     kept: list[Message] = []
-    whole = 0  # how many of the newest are complete
-    open_calls: set[Any] = set()
     asked = replace(query, after=window.after, before=window.before, newest=True, offset=0, limit=_FIRST_PAGE)
     while True:
         page = await read(asked)
         for message in reversed(page):
             if message.message_id in opening or len(kept) == window.last:
-                return system + kept[:whole][::-1]
+                return system + _with_calls(kept[::-1])
             budget -= _count(window, message)
             if budget < 0:
-                return system + kept[:whole][::-1]
+                return system + _with_calls(kept[::-1])
             kept.append(message)
-            _follow(message, open_calls)
-            if not open_calls:
-                whole = len(kept)
         if len(page) < (asked.limit or 0):
-            # The beginning: results that still lack their calls have none.
-            begin = whole if open_calls else len(kept)
-            return system + kept[:begin][::-1]
+            return system + _with_calls(kept[::-1])
         asked = replace(asked, before=page[0].message_id, limit=min(2 * (asked.limit or 0), _LARGEST_PAGE))
 
 
-def _follow(message: Message, open_calls: set[Any]) -> None:
-    """Note the results in `message` whose calls come before it, and the calls that it makes."""
-    for call in message.tool_calls:
-        open_calls.difference_update(_names(call))
-    if message.tool_calls and None in open_calls:
-        # A result without any name belongs to the calls before it.
-        open_calls.discard(None)
-    results = [_name(result) for result in message.tool_results]
-    if message.role == "user" and not results:
-        # Between a call and its result, no provider allows a user to speak: these have no call.
-        open_calls.clear()
-    if not message.tool_calls:
-        open_calls.update(results)
+def _with_calls(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages without results that lack their calls.
 
-
-def _name(result: Any) -> Any:
-    """The key of a result's call: its id, or else the function."""
-    if not isinstance(result, Mapping):
-        return None
-    return result.get("tool_call_id") or _function(result.get("name"))
-
-
-def _names(call: Any) -> Sequence[Any]:
-    if not isinstance(call, Mapping):
-        return [None]
-    function = call.get("function")
-    inner = function if isinstance(function, Mapping) else call
-    ids = [call[key] for key in ("id", "call_id", "tool_call_id") if isinstance(call.get(key), str)]
-    return [*ids, _function(inner.get("name"))]
-
-
-def _function(name: Any) -> Any:
-    return ("function", name) if isinstance(name, str) and name else None
+    If the calls are cut off from a turn that the messages begin with, the rest of its results goes, too. A result that
+    comes after another message of the user is late, and only it is left out: there may be any number of messages between
+    it and its call, or it has none. A message that says more than this result can't be left out, and they begin after it.
+    """
+    found = answers_in(messages)
+    turn = next((at for at, each in enumerate(found) if each.by_user), len(found))
+    begin, late = 0, set[int]()
+    for at, each in enumerate(found):
+        missing = [call is None or call < begin for call in each.calls]
+        if any(missing):
+            if at > turn and each.only and all(missing):
+                late.add(at)
+            else:
+                begin = at + 1
+    return [message for at, message in enumerate(messages) if at >= begin and at not in late]
 
 
 async def _opening(query: MessageQuery, window: Window, read: Read) -> list[Message]:
