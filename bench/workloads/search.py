@@ -17,6 +17,7 @@ from bench.targets import Target
 from bench.targets.clew import Clew
 from bench.workloads.common import Results, Run
 from clew.checkpointer.records import message_records
+from clew.clock import SYSTEM_CLOCK
 from clew.ids import new_id
 from clew.model.commit import Commit
 from clew.storage.protocol import Storage
@@ -127,7 +128,7 @@ async def _fill(run: Run, checkpointer: clew.BaseCheckpointer, threads: int) -> 
                     text = _with_words(next(texts), at, total)
                     said.append(clew.Message(role=role, content=text, created_at=when))
                     at += 1
-                records = message_records(checkpointer._engine.codec, said, None, None)
+                records = message_records(checkpointer._engine.codec, said, None, None, SYSTEM_CLOCK)
                 commits.append(_commit(number, records))
             await storage.apply(commits)
             await asyncio.sleep(0)

@@ -17,11 +17,11 @@ from clew.checkpointer.saver import Saver
 from clew.checkpointer.windows import CountTokens, Window, checked_window, fitting
 from clew.dialects.conversation import Conversation
 from clew.dialects.formats import Dialect, checked_dialect
-from clew.dialects.messages import render
+from clew.dialects.messages import received, render
 from clew.errors import ConfigError, CorruptRecordError, EncryptionError, shown
 from clew.model.commit import HEAD, Removal
 from clew.model.config import Address, Config, checked_text
-from clew.model.message import Message
+from clew.model.message import Message, timed
 from clew.model.queries import MessageQuery
 from clew.model.records import MessageRecord
 
@@ -57,7 +57,8 @@ class MessageMethods:
         one is among the thread's last 256 commits.
         """
         address = self._engine.address(config)
-        records = message_records(self._engine.codec, messages, checked_mapping(metadata, "metadata"), address.run_id)
+        more = checked_mapping(metadata, "metadata")
+        records = message_records(self._engine.codec, messages, more, address.run_id, self._engine.clock)
         if not records:
             return
         size = sum(len(record.data) for record in records)
@@ -236,6 +237,10 @@ class MessageMethods:
     put_messages = blocking(aput_messages)
     get_message = blocking(aget_message)
     delete_message = blocking(adelete_message)
+
+    def _received(self, message: Any, name: str) -> Message:
+        """Return `message` as it would be stored now."""
+        return timed(received(message, name), self._engine.clock)
 
     async def _read_messages(self, address: Address, query: MessageQuery) -> list[MessageRecord]:
         engine = self._engine

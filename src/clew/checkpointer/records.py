@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from clew.checkpointer.users import Users
+from clew.clock import Clock
 from clew.codec.state import StateCodec
 from clew.dialects.messages import derived, is_plain, received
 from clew.dialects.usage import NAMES as TOKENS
@@ -15,7 +16,7 @@ from clew.dialects.usage import counted
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata, made
 from clew.model.config import User, checked_text
-from clew.model.message import DAMAGED_ROLE, Message, folded
+from clew.model.message import DAMAGED_ROLE, Message, folded, timed
 from clew.model.records import MOST_TOKENS, AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.retention import LONGEST_TTL, RetentionPolicy
 from clew.model.thread import ThreadInfo
@@ -85,10 +86,13 @@ def message_records(
     messages: Sequence[Message | Mapping[str, Any]],
     metadata: Mapping[str, Any] | None,
     run_id: str | None,
+    clock: Clock,
 ) -> tuple[MessageRecord, ...]:
-    """The records to store. `metadata` is added to that of each message; messages without a run get `run_id`."""
+    """The records to store. `metadata` is added to that of each message. Messages without a run get `run_id`, and those
+    without a time that of `clock`."""
     listed = enumerate(checked_messages(messages))
-    return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in listed])
+    found = [timed(received(message, f"messages[{at}]"), clock) for at, message in listed]
+    return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in enumerate(found)])
 
 
 def checked_messages(messages: Iterable[Any]) -> Iterable[Any]:
@@ -99,9 +103,8 @@ def checked_messages(messages: Iterable[Any]) -> Iterable[Any]:
 
 
 def _message_record(
-    codec: StateCodec, at: int, message: Message | Mapping[str, Any], metadata: Mapping[str, Any], run_id: str | None
+    codec: StateCodec, at: int, message: Message, metadata: Mapping[str, Any], run_id: str | None
 ) -> MessageRecord:
-    message = received(message, f"messages[{at}]")
     _check_message(message, f"messages[{at}]")
     if (message.run_id is None and run_id is not None) or metadata:
         message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
@@ -200,6 +203,7 @@ def message_of(codec: StateCodec, record: MessageRecord) -> Message:
         fields = derived(content["raw"], content["format"]) if "raw" in content else {}
         fields.update(content)
         fields["message_id"] = record.message_id
+        fields.setdefault("created_at", record.created_at)
         if "format" in fields and "raw" not in fields:
             fields["raw"] = {"role": fields["role"], "content": fields["content"]}
         fields["tool_calls"] = tuple(fields.get("tool_calls") or ())

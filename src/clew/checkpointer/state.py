@@ -115,7 +115,7 @@ class StateMethods(Generic[StateT]):
             metadata=metadata,
             new_id=_one_of(new_id, keyed),
         )
-        records = message_records(self._engine.codec, messages, None, address.run_id)
+        records = message_records(self._engine.codec, messages, None, address.run_id, self._engine.clock)
         commit_id = None if new_id is None else ids.new_id()
         save = partial(self._saver.update, address, changes, new, messages=records, commit_id=commit_id)
         return await self._saved(address, new, NOT_LOADED, save, keyed)
@@ -168,7 +168,7 @@ class StateMethods(Generic[StateT]):
             metadata=metadata,
             new_id=_one_of(new_id, keyed),
         )
-        records = message_records(self._engine.codec, messages, None, address.run_id)
+        records = message_records(self._engine.codec, messages, None, address.run_id, self._engine.clock)
         gone = checked_ids(remove_messages, "remove_messages")
         commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None

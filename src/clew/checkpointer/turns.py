@@ -14,7 +14,6 @@ from typing import Any, Final, Generic, Protocol, Self, cast
 from clew.checkpointer.leases import Lease
 from clew.checkpointer.loader import NOT_LOADED
 from clew.checkpointer.records import checked_messages
-from clew.dialects.messages import received
 from clew.errors import ConfigError, LeaseError, shown
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
@@ -33,6 +32,7 @@ class _Checkpointer(Protocol):
 
     def run(self, coroutine: Coroutine[Any, Any, Any], name: str) -> Any: ...
     def _as_state(self, state: Any) -> Any: ...
+    def _received(self, message: Any, name: str) -> Message: ...
     def alease(self, config: Config | str, ttl: float = 30, *, wait: float = 0, holder: str | None = None) -> Lease: ...
     async def aget_checkpoint(self, config: Config | str, *, known: Checkpoint | None = None) -> Checkpoint | None: ...
     async def aput_checkpoint(
@@ -105,9 +105,14 @@ class Turn(Generic[StateT]):
         that save fails, the message waits for the one after it: don't say it again.
         """
         self._check_entered("say")
-        said = _said(message, "message")
+        said = self._heard(message, "message")
         self._said.append(said)
         return said
+
+    def _heard(self, message: Any, name: str) -> Message:
+        """Return the message as it will be stored, whatever the caller does with its own."""
+        copied = _copied(name, message) if isinstance(message, Mapping) else message
+        return self._checkpointer._received(copied, name)
 
     async def acheckpoint(
         self,
@@ -123,7 +128,7 @@ class Turn(Generic[StateT]):
         """
         self._check_entered("checkpoint")
         listed = checked_messages(messages)
-        added = tuple(_said(each, f"messages[{at}]") for at, each in enumerate(listed))
+        added = tuple(self._heard(each, f"messages[{at}]") for at, each in enumerate(listed))
         return await self._save(added, node_name=node_name, step=step, metadata=metadata)
 
     def checkpoint(
@@ -303,11 +308,6 @@ class TurnMethods(Generic[StateT]):
         Sync twin of `aturn`.
         """
         return Turn(self, config, begin=begin, wait=wait, ttl=ttl, node_name=node_name, holder=holder)
-
-
-def _said(message: Any, name: str) -> Message:
-    """Return the message as it will be stored, whatever the caller does with its own."""
-    return received(_copied(name, message) if isinstance(message, Mapping) else message, name)
 
 
 def _copied(name: str, value: Any) -> Any:

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-from clew.clock import SYSTEM_CLOCK
+from clew.clock import SYSTEM_CLOCK, Clock
 from clew.ids import new_id
 from clew.model.dict_record import DictRecord
 
 DAMAGED_ROLE: Final = "damaged"
 """The role of a listed message whose record can't be read."""
+_NOT_GIVEN: Final = datetime.min.replace(tzinfo=UTC)
+"""Stands for a `created_at` that was left out; compared by identity."""
+
+
+class _Timed(DictRecord):
+    """A record that may know that its time was not given. No field, because fields are data: others write them out.
+
+    Copies don't know it: their time was given to them.
+    """
+
+    __slots__ = ("_took_time",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message(DictRecord):
+class Message(_Timed):
     """A message. `content` is text or a list of blocks (`{"type": "text", "text": …}`).
 
     A message that a provider or framework wrote is kept whole in `raw`, and `format` names its format
     ("openai", "openai-responses", "anthropic", "gemini", "langchain", "pydantic-ai"). The other fields are
     derived from it: `tool_results` are mappings with `tool_call_id`, `name`, `content` and `is_error`;
     `usage` has `input_tokens` and `output_tokens`.
+
+    Without `created_at`, a message gets the time at which it is made. If the checkpointer that stores it has a
+    `clock` of its own, that clock's time is stored instead.
     """
 
     message_id: str = field(default_factory=new_id)
@@ -31,7 +45,7 @@ class Message(DictRecord):
     content: str | Sequence[Any] = ""
     tool_calls: tuple[Any, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    created_at: datetime = field(default_factory=SYSTEM_CLOCK.now)
+    created_at: datetime = field(default_factory=lambda: _NOT_GIVEN)
     run_id: str | None = None
     tool_results: tuple[Any, ...] = ()
     usage: Mapping[str, int] | None = None
@@ -41,6 +55,11 @@ class Message(DictRecord):
     _times: ClassVar[frozenset[str]] = frozenset({"created_at"})
     _tuples: ClassVar[frozenset[str]] = frozenset({"tool_calls", "tool_results"})
     _given: ClassVar[frozenset[str]] = frozenset({"content", "tool_calls", "metadata", "tool_results", "usage", "raw"})
+
+    def __post_init__(self) -> None:
+        if self.created_at is _NOT_GIVEN:
+            object.__setattr__(self, "created_at", SYSTEM_CLOCK.now())
+            object.__setattr__(self, "_took_time", True)
 
     def text(self) -> str:
         """The plain text of the content."""
@@ -56,6 +75,14 @@ class Message(DictRecord):
         results = [result["content"] for result in self.tool_results if isinstance(result.get("content"), str)]
         # A chat message of a tool has its result as its text.
         return "\n".join([text, *_called(self.tool_calls), *(result for result in results if result != text)])
+
+
+def timed(message: Message, clock: Clock) -> Message:
+    """Return the message with the time of `clock`, if none was given."""
+    # The message took the system clock's time, which is right if that is the clock.
+    if clock is SYSTEM_CLOCK or not getattr(message, "_took_time", False):
+        return message
+    return replace(message, created_at=clock.now())
 
 
 def _block_text(block: Any) -> str:

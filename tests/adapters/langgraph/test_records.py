@@ -8,12 +8,14 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import _messages_delta_reducer
 
 import clew
 from clew.adapters.langgraph import ClewSaver
+from clew.testing import FakeClock
 from tests.adapters.langgraph.support import config
 from tests.checkpointer.support import SpyStorage
 
@@ -54,6 +56,17 @@ def record(saver: ClewSaver, thread: Any = "t", **asked: Any) -> list[str]:
 def test_a_repeated_text_is_recorded_again(saver):
     talk(saver, Plain, "yes", "yes")
     assert record(saver) == ["yes", "re yes", "yes", "re yes"]
+
+
+def test_messages_of_a_checkpoint_without_a_time_have_that_of_the_store_s_clock(store):
+    clock = FakeClock()
+    saver = ClewSaver(store.open(clock=clock))
+    checkpoint: Any = {**empty_checkpoint(), "ts": ""}
+    checkpoint["channel_values"] = {"messages": [HumanMessage("hi", id="m")]}
+    checkpoint["channel_versions"] = {"messages": 1}
+    saver.put(config(), checkpoint, {}, {"messages": 1})
+    (message,) = saver.checkpointer.list_messages("t")
+    assert (message.message_id, message.created_at) == ("m", clock.now())
 
 
 def test_a_window_that_slides_loses_nothing_in_the_record(saver):

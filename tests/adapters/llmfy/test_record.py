@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 import pytest
@@ -13,6 +14,7 @@ from llmfy import END, START, FlowEngine, Message, Role
 
 from clew.adapters.fingerprint import new_places
 from clew.adapters.llmfy import ClewCheckpointer
+from clew.testing import FakeClock
 from tests.adapters.llmfy.support import NEW, checkpoint
 from tests.checkpointer.support import run
 
@@ -29,6 +31,15 @@ class StateOfObjects(TypedDict):
 
 def said(text: str, role: str = "user", **more: Any) -> dict[str, Any]:
     return {"role": role, "content": text, **more}
+
+
+def test_messages_without_a_timestamp_have_the_time_of_the_store_s_clock(store):
+    clock = FakeClock()
+    memory = store.open(clock=clock)
+    timed = said("b", timestamp="2020-01-02T03:04:05+00:00")
+    run(ClewCheckpointer(memory).save(checkpoint(1, state={"messages": [said("a"), timed]})))
+    moment = datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert [each.created_at for each in memory.list_messages("s")] == [clock.now(), moment]
 
 
 def flow(checkpointer: Any, answer: Any = lambda asked: "Anything else?", edit: Any = lambda messages: messages) -> Any:

@@ -15,6 +15,7 @@ import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.openai_agents import ClewSession
 from clew.adapters.openai_agents.items import item_of, message_of
+from clew.testing import FakeClock
 from tests.adapters.openai.support import ANSWER, CALL, ITEMS, OUTPUT, USER, said, texts
 from tests.checkpointer.support import SpyStorage, at, run, text, written
 
@@ -27,6 +28,13 @@ def session(checkpointer):
 def test_it_is_a_session_of_the_sdk(session):
     assert isinstance(session, Session)
     assert (session.session_id, session.session_settings) == ("s", SessionSettings())
+
+
+def test_items_have_the_time_of_the_store_s_clock(store):
+    clock = FakeClock()
+    memory = store.open(clock=clock)
+    run(ClewSession("s", memory).add_items(ITEMS[:3]))
+    assert [each.created_at for each in memory.list_messages("s")] == [clock.now()] * 3
 
 
 def test_items_come_back_exactly_and_in_their_order(store):

@@ -19,7 +19,6 @@ from clew.adapters.langgraph.layout import graph_checkpoint
 from clew.adapters.langgraph.loader import Loader
 from clew.adapters.texts import clean, parsed_time
 from clew.checkpointer.base import BaseCheckpointer
-from clew.clock import SYSTEM_CLOCK
 from clew.model.message import Message
 
 _ROLES: Final = {"human": "user", "ai": "assistant"}
@@ -63,7 +62,7 @@ class Recorder:
             new = [(at, value[at]) for at in places]
         else:
             return []
-        return _recorded(new, checkpoint["id"], moment_of(checkpoint) or SYSTEM_CLOCK.now())
+        return _recorded(new, checkpoint["id"], moment_of(checkpoint))
 
     async def _new_in_delta(self, target: dict[str, Any], channel: str, value: Any) -> list[tuple[int, Any]]:
         """Return what was added to a delta channel since the parent.
@@ -130,7 +129,7 @@ def _is_delta(channel: str, checkpoint: Mapping[str, Any]) -> bool:
     return channel in checkpoint["channel_versions"] and isinstance(values.get(channel, _MISSING), _DeltaSnapshot)
 
 
-def _recorded(elements: Iterable[tuple[int, Any]], checkpoint_id: str, when: datetime) -> list[Message]:
+def _recorded(elements: Iterable[tuple[int, Any]], checkpoint_id: str, when: datetime | None) -> list[Message]:
     """Convert those `elements` (place and item) that are messages.
 
     A message without an id is identified by its checkpoint and place. So the same text may be said
@@ -139,16 +138,17 @@ def _recorded(elements: Iterable[tuple[int, Any]], checkpoint_id: str, when: dat
     return [_message(each, id_of(each) or f"{checkpoint_id}-{at}", when) for at, each in elements if is_message(each)]
 
 
-def _message(item: Any, message_id: str, when: datetime) -> Message:
+def _message(item: Any, message_id: str, when: datetime | None) -> Message:
     fields: Any = item if isinstance(item, Mapping) else _Fields(item)
     content = fields.get("content")
+    known: dict[str, Any] = {} if when is None else {"created_at": when}
     return Message(
         message_id=message_id,
         role=_role(item),
         content="" if content is None else _plain(content if isinstance(content, (str, list, tuple)) else str(content)),
         tool_calls=tuple(_plain(fields.get("tool_calls") or ())),
-        created_at=when,
         metadata={name: _plain(value) for name in _METADATA if (value := fields.get(name)) is not None},
+        **known,
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from clew.adapters.fingerprint import fingerprint
 from clew.adapters.texts import parsed_time
-from clew.clock import SYSTEM_CLOCK
 from clew.ids import new_id
 from clew.model.message import Message
 
@@ -40,6 +39,8 @@ def _message(item: Any) -> Message | None:
         content = [_block(each) for each in content]
     else:
         content = str(content)
+    when = parsed_time(fields.get("timestamp"))
+    known: dict[str, Any] = {} if when is None else {"created_at": when}
     return Message(
         # llmfy's messages have ids. A dict without one gets a new id: concurrent runs may say the
         # same thing.
@@ -48,7 +49,7 @@ def _message(item: Any) -> Message | None:
         content=content,
         tool_calls=tuple(_fields(each) or each for each in fields.get("tool_calls") or ()),
         metadata={name: value for name in _METADATA if (value := fields.get(name)) is not None},
-        created_at=parsed_time(fields.get("timestamp")) or SYSTEM_CLOCK.now(),
+        **known,
     )
 
 
