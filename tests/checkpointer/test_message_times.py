@@ -92,11 +92,9 @@ def test_a_time_that_was_given_is_kept(store, clock):
         {"role": "user", "parts": [{"text": "hi"}], "created_at": LONG_AGO.isoformat()},
         Message(role="user", content="hi", created_at=LONG_AGO),
         replace(made, created_at=LONG_AGO),
-        Message.from_dict({**made.to_dict(), "created_at": LONG_AGO.isoformat()}),
+        Message.from_dict({**made.to_dict(), "message_id": "other", "created_at": LONG_AGO.isoformat()}),
     ]
-    memory.put_messages(
-        "t", [given[0], *given[1:3], replace(given[3], message_id="a"), replace(given[4], message_id="b")]
-    )
+    memory.put_messages("t", given)
     assert times(memory) == [LONG_AGO] * 5
     # Stored messages keep their times when they are stored again.
     clock.advance(60)

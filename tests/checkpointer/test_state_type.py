@@ -200,3 +200,188 @@ def test_annotations_that_can_t_be_resolved_are_named():
     memory = clew.InMemoryCheckpointer(state_type=Outer)
     with pytest.raises(clew.ConfigError, match="Inner"):
         memory.put_state("t", {"inner": None})  # type: ignore[arg-type]
+
+
+@dataclass
+class Kept:
+    city: str
+    nights: int = 1
+    tags: list[str] = field(default_factory=list)
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = 100 * self.nights
+
+
+class KeptModel(pydantic.BaseModel):
+    city: str
+    nights: int = 1
+    tags: list[str] = []
+
+
+class KeptStruct(msgspec.Struct):
+    city: str
+    nights: int = 1
+    tags: list[str] = []
+
+
+class HookedStruct(msgspec.Struct):
+    city: str
+    nights: int = 1
+    tags: list[str] = []
+
+    def __post_init__(self) -> None:
+        pass
+
+
+@attrs.define
+class KeptAttrs:
+    city: str
+    nights: int = 1
+    tags: list[str] = attrs.field(factory=list)
+    shown: str = attrs.field()
+
+    @shown.default
+    def _shown(self) -> str:
+        return self.city.upper()
+
+
+class KeptNamed(NamedTuple):
+    city: str
+    nights: int = 1
+    tags: Any = ()
+
+
+@attrs.define
+class SimpleAttrs:
+    city: str
+    nights: int = 1
+
+
+@dataclass
+class SimpleData:
+    city: str
+    nights: int = 1
+
+
+KEPT = [Kept, KeptModel, KeptStruct, HookedStruct, KeptAttrs, KeptNamed]
+
+
+@pytest.mark.parametrize("cls", KEPT)
+@pytest.mark.parametrize("known", ["state_type", "registered"])
+def test_a_field_that_the_class_needs_can_t_be_removed(store, cls: Any, known: str):
+    memory = store.open(state_type=cls) if known == "state_type" else store.open()
+    memory.registry.register(cls)
+    memory.put_state("t", cls(city="Faro", nights=3))
+    with pytest.raises(clew.ConfigError, match=r"needs its field 'city'.*set another value"):
+        memory.update_state("t", set={"nights": 2}, remove=["city"])
+    assert memory.get_state("t") == cls(city="Faro", nights=3)
+    memory.update_state("t", set={"city": "Olhao"}, remove=["city", "unknown"])
+    assert memory.get_state("t").city == "Olhao"
+
+
+@pytest.mark.parametrize("cls", KEPT)
+@pytest.mark.parametrize("stranger", [False, True])
+def test_a_removed_field_comes_back_as_its_default(store, cls: Any, stranger: bool):
+    memory = store.open(state_type=cls)
+    memory.put_state("t", cls(city="Faro", nights=3, tags=["a"]))
+    (store.open() if stranger else memory).update_state("t", remove=["nights", "tags"])
+    for reader in (memory, store.open(state_type=cls)):
+        loaded = reader.get_state("t")
+        assert (loaded.city, loaded.nights, list(loaded.tags)) == ("Faro", 1, [])
+        assert "Faro" in repr(loaded)
+
+
+def test_a_default_that_is_made_from_the_object_comes_back_too(store):
+    memory = store.open(state_type=KeptAttrs)
+    memory.put_state("t", KeptAttrs("Faro", shown="far"))
+    memory.update_state("t", remove=["shown"])
+    assert memory.get_state("t") == KeptAttrs("Faro")
+
+
+def test_a_field_that_only_the_class_itself_sets_can_t_be_removed(store):
+    memory = store.open(state_type=Kept)
+    memory.put_state("t", Kept("Faro", 3))
+    with pytest.raises(clew.ConfigError, match="needs its field 'total'"):
+        memory.update_state("t", remove=["total"])
+    assert memory.get_state("t").total == 300
+
+
+@pytest.mark.parametrize("cls", KEPT)
+def test_an_object_without_a_field_that_its_class_needs_is_not_loaded(store, cls: Any):
+    memory = store.open(state_type=cls)
+    memory.put_state("t", cls(city="Faro"))
+    stranger = store.open()
+    stranger.update_state("t", remove=["city"])  # It does not know the class.
+    for reader in (memory, store.open(state_type=cls)):
+        with pytest.raises(clew.ConfigError, match="'city'"):
+            reader.get_state("t")
+    assert "city" not in stranger.get_state("t")
+    memory.update_state("t", set={"city": "Olhao"})
+    assert memory.get_state("t").city == "Olhao"
+
+
+@pytest.mark.parametrize("cls", [KeptModel, KeptStruct, HookedStruct, KeptNamed, SimpleAttrs, SimpleData])
+def test_an_update_of_a_dict_leaves_one_that_can_be_loaded(store, cls: Any):
+    store.open().put_state("t", {"city": "Faro", "nights": 3})
+    memory = store.open(state_type=cls)
+    with pytest.raises(clew.ConfigError, match=r"without the field 'city'.*set it, too"):
+        memory.update_state("t", remove=["city"])
+    with pytest.raises(clew.ConfigError, match="field 'zzz'"):
+        memory.update_state("t", set={"zzz": 1})
+    with pytest.raises(clew.ConfigError, match="without the field 'city'"):
+        memory.update_state("new", set={"nights": 2})
+    assert memory.get_state("new") is None
+    memory.update_state("t", remove=["nights"])
+    memory.update_state("new", set={"city": "Faro"})
+    for thread in ("t", "new"):
+        loaded = memory.get_state(thread)
+        assert (type(loaded), loaded.city, loaded.nights) == (cls, "Faro", 1)
+
+
+@pytest.mark.parametrize(("cls", "own"), [(Kept, "total"), (KeptAttrs, "shown")])
+def test_a_dict_is_refused_for_a_class_whose_own_fields_it_lacks(store, cls: Any, own: str):
+    store.open().put_state("t", {"city": "Faro"})
+    memory = store.open(state_type=cls)
+    with pytest.raises(clew.ConfigError, match="does not fit"):
+        memory.get_state("t")
+    with pytest.raises(clew.ConfigError, match=f"without the field '{own}'"):
+        memory.update_state("t", set={"nights": 2})
+
+
+def test_an_update_of_a_dict_knows_the_aliases_of_a_model(store):
+    class Aliased(pydantic.BaseModel):
+        city: str = pydantic.Field(alias="cityName")
+        code: str = pydantic.Field(validation_alias=pydantic.AliasChoices("code", "zip"))
+
+    memory = store.open(state_type=Aliased)
+    memory.update_state("t", set={"cityName": "Faro", "code": "8000"})
+    assert memory.get_state("t").city == "Faro"
+    with pytest.raises(clew.ConfigError, match="'city'"):
+        memory.update_state("t", remove=["cityName"])
+
+
+def test_an_object_that_was_saved_without_a_field_is_loaded_without_it(store):
+    partial = KeptModel.model_construct(nights=2)
+    memory = store.open(state_type=KeptModel)
+    memory.put_state("t", partial)
+    for reader in (memory, store.open(state_type=KeptModel)):
+        assert reader.get_state("t") == partial
+        assert not hasattr(reader.get_state("t"), "city")
+    kept = Kept("Faro")
+    del kept.city
+    other = store.open(state_type=Kept)
+    other.put_state("u", kept)
+    loaded = store.open(state_type=Kept).get_state("u")
+    assert vars(loaded) == vars(kept)
+    other.update_state("u", set={"city": "Olhao"})
+    assert store.open(state_type=Kept).get_state("u") == Kept("Olhao")
+    assert set(store.open().get_state("u")) == {"city", "nights", "tags", "total"}
+
+
+def test_a_typed_dict_and_a_dict_may_lose_any_field(store):
+    for cls in (Chat, dict):
+        memory = store.open(state_type=cls)
+        memory.put_state("t", {"city": "Lisbon"})
+        memory.update_state("t", remove=["city"], set={"more": 1})
+        assert memory.get_state("t") == {"more": 1}

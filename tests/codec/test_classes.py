@@ -337,3 +337,26 @@ def test_the_stored_form_of_fields_that_were_set_since_is_read() -> None:
     )
     loaded = packer(Private).unpack(stored)
     assert (loaded.model_dump(exclude_unset=True), loaded._secret) == ({"x": 5}, "s")
+
+
+def test_the_stored_form_of_fields_that_an_object_lacked_is_read() -> None:
+    class Part(pydantic.BaseModel):
+        x: int
+        y: int = 2
+
+    stored = b"\xc7\x13\r\xa4Part\x82\xa1y\x03\xa6\x00lacks\x91\xa1x"
+    loaded = packer(Part=Part).unpack(stored)
+    assert (loaded.__dict__, loaded.model_fields_set) == ({"y": 3}, {"y"})
+    with pytest.raises(ConfigError, match="the field 'x' is missing"):
+        packer(Part=Part).unpack(stored.replace(b"\xa1x", b"\xa1z"))
+
+
+def _model(name: str, fields: list[str]) -> Any:
+    return pydantic.create_model(name, **dict.fromkeys(fields, (int, ...)))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("make", [dataclasses.make_dataclass, attrs.make_class, _model])
+def test_a_new_field_without_a_default_is_named_by_loading(make: Any) -> None:
+    old, new = make("Old", ["n"]), make("New", ["n", "needed"])
+    with pytest.raises(ConfigError, match="the field 'needed' is missing and has no default"):
+        packer(It=new).unpack(packer(It=old).pack(old(n=1)))

@@ -40,7 +40,7 @@ from clew.checkpointer.watching import WatchMethods
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
-from clew.codec.state_type import loader_of
+from clew.codec.state_type import fields_check_of, loader_of
 from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ClewError, ConfigError, shown
 from clew.model.config import ANY_USER, Address
@@ -165,7 +165,9 @@ class Checkpointer(
         if observed is not None:
             observe(self, engine, observed)
         self._watchers = Watchers(engine)
-        self._loader = Loader(engine, None if state_type is None else loader_of(state_type))
+        self._loader = Loader(engine)
+        if state_type is not None:
+            self._loader = Loader(engine, loader_of(state_type), fields_check_of(state_type))
         self._saver = Saver(engine, self._loader)
         self._sweeper = Sweeper(engine)
         if cleanup_interval is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
@@ -87,11 +87,18 @@ class Matches(Struct, frozen=True):
 class Loader:
     """Loads checkpoints."""
 
-    def __init__(self, engine: Engine, load_as: Callable[[Any], Any] | None = None) -> None:
-        """`load_as` returns a decoded state as the class that the checkpointer's states have."""
+    def __init__(
+        self,
+        engine: Engine,
+        load_as: Callable[[Any], Any] | None = None,
+        fits: Callable[[Collection[Any]], None] | None = None,
+    ) -> None:
+        """`load_as` returns a decoded state as the class that the checkpointer's states have. `fits` refuses the names of
+        a dict's fields if the dict can't be loaded as this class."""
         self._engine = engine
         self._codec = engine.codec
         self._load_as = load_as
+        self.fits = fits
 
     def typed(self, state: Any) -> Any:
         """Return a decoded state as the checkpointer's `state_type`. Raises ConfigError if it can't become one."""

@@ -137,7 +137,7 @@ class Saver:
     async def _update_in_turn(
         self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, writer: SaveWriter, **more: Any
     ) -> Saved:
-        edited = partial(self._codec.edit, **changes)
+        edited = partial(self._codec.edit, fits=self._loader.fits, **changes)
         loader = self._loader
         known = loader.known_view(address)
         for _ in range(STALE_ATTEMPTS):

@@ -87,7 +87,8 @@ class StateMethods(Generic[StateT]):
         """Save a new checkpoint with some fields of the head changed.
 
         The cost depends on the change, not on the state. `set` replaces fields, `append` extends
-        lists (a missing list is created), and `remove` removes fields (missing ones are ignored).
+        lists (a missing list is created), and `remove` removes fields (missing ones are ignored). A
+        field that the state's class needs can't be removed, and one with a default gets it.
         `messages` are added to the conversation record atomically with it. The other fields are
         neither loaded nor encoded, so the state of the returned checkpoint is `clew.NOT_LOADED`.
 

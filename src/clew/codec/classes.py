@@ -9,7 +9,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -28,6 +28,9 @@ SET_SINCE: Final = "\0set "
 BEYOND: Final = "\0beyond"
 """The key in a record for attributes that are not fields. Locks, clients and other objects that
 can't be saved are left out there; in a field they are refused."""
+LACKS: Final = "\0lacks"
+"""The key in a record for the names of fields that the class needs and that the object did not have
+when it was saved, such as a pydantic model of `model_construct`. It is loaded without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class Entry:
     """Whether an edit may set the fields."""
     only_fields: frozenset[str] | None = None
     """All fields that an object can have, if known."""
+    required: frozenset[str] = frozenset()
+    """Fields without a default: an edit may not remove them."""
 
 
 def entry_of(name: str, cls: type, saves: Callable[[type], bool]) -> Entry:
@@ -84,7 +89,7 @@ def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
         obj = copy.copy(blank[0])
         given = values if fields <= values.keys() else {**_struct_defaults(cls), **values}
         for field in names:
-            msgspec.structs.force_setattr(obj, field, given[field])
+            msgspec.structs.force_setattr(obj, field, _given(given, field))
         return obj
 
     return Entry(
@@ -93,6 +98,7 @@ def _constructed_entry(name: str, cls: Any, names: tuple[str, ...]) -> Entry:
         take_apart=take_apart,
         put_together=fill_in if hasattr(cls, "__post_init__") and not issubclass(cls, tuple) else construct,
         only_fields=fields,
+        required=needed_of(cls),
     )
 
 
@@ -117,7 +123,8 @@ def _attributes_entry(
             f"{cls.__qualname__} has fields but also extends a built-in type (dict, str, …), whose content would be lost: "
             f"register it with encode= (to plain data) and decode= (back), or move that content into a field"
         )
-    names = tuple(fields)
+    names, needed = tuple(fields), needed_of(cls)
+    by_object = _defaults_by_object(cls)
     has_dict, is_exception = cls.__dictoffset__ != 0, issubclass(cls, BaseException)
     in_dict = has_dict and not is_exception and not any(_is_managed(cls, field) for field in names)
     # Cached properties are computed from the fields.
@@ -131,6 +138,8 @@ def _attributes_entry(
                 # A field was deleted, and another attribute was added.
                 pass
         values = {field: getattr(obj, field) for field in names if hasattr(obj, field)}
+        if lacking := needed - values.keys():
+            values[LACKS] = sorted(lacking)
         if has_dict:
             held = obj.__dict__.items()
             beyond = {each: value for each, value in held if each not in left_out and saves(type(value))}
@@ -149,6 +158,10 @@ def _attributes_entry(
                 object.__setattr__(obj, field, values[field])
             elif default is not None:
                 object.__setattr__(obj, field, default())
+            elif field in by_object:
+                object.__setattr__(obj, field, by_object[field](obj))
+            elif field in needed and field not in values.get(LACKS, ()):
+                raise _missing(field)
         if has_dict and BEYOND in values:
             for each, value in values[BEYOND].items():
                 object.__setattr__(obj, each, value)
@@ -160,6 +173,7 @@ def _attributes_entry(
         take_apart=take_apart,
         put_together=put_together,
         only_fields=frozenset(names),
+        required=frozenset(each for each in names if fields[each] is None and each not in by_object),
     )
 
 
@@ -190,7 +204,7 @@ def _is_named_tuple(cls: type) -> bool:
 
 def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry:
     model_fields, privates = cls.model_fields, cls.__private_attributes__
-    fields = frozenset(model_fields)
+    fields, needed = frozenset(model_fields), needed_of(cls)
     keeps_extra, is_root = cls.model_config.get("extra") == "allow", cls.__pydantic_root_model__
 
     def take_apart(obj: Any) -> Fields:
@@ -198,8 +212,11 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
         # A model's __dict__ also has the values of cached properties.
         values = {**held} if held.keys() <= fields else {each: held[each] for each in held if each in fields}
         unset = values.keys() - obj.__pydantic_fields_set__
+        lacking = needed - values.keys() if len(values) < len(fields) else None
         if extra:
             values.update(extra)
+        if lacking:
+            values[LACKS] = sorted(lacking)
         if unset:
             values[UNSET] = sorted(unset)
         if privates and obj.__pydantic_private__:
@@ -214,12 +231,12 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
         extra, beyond = {}, {}
         given = values.keys() - unset
         if values.keys() != fields:
-            beyond = values.pop(BEYOND, {})
+            beyond, lacking = values.pop(BEYOND, {}), values.pop(LACKS, ())
             given = {each for each in values if each not in unset or SET_SINCE + each in values}
             if keeps_extra:
                 extra = {each: values[each] for each in values if each not in fields and not each.startswith(SET_SINCE)}
             given &= fields | extra.keys()
-            values = _with_defaults(model_fields, values)
+            values = _with_defaults(model_fields, values, lacking)
         obj = cls.__new__(cls)
         object.__setattr__(obj, "__dict__", values)
         object.__setattr__(obj, "__pydantic_fields_set__", given)
@@ -234,18 +251,31 @@ def _pydantic_entry(name: str, cls: Any, saves: Callable[[type], bool]) -> Entry
         take_apart=take_apart,
         put_together=put_together,
         only_fields=None if keeps_extra else fields,
+        required=needed,
     )
 
 
-def _with_defaults(model_fields: dict[str, Any], values: Fields) -> Fields:
-    """Return the fields of a pydantic model: `values`, completed with defaults."""
+def _with_defaults(model_fields: dict[str, Any], values: Fields, lacking: Sequence[str]) -> Fields:
+    """Return the fields of a pydantic model: `values`, completed with defaults. Only the `lacking` may be missing."""
     found: Fields = {}
     for name, field in model_fields.items():
         if name in values:
             found[name] = values[name]
         elif not field.is_required():
             found[name] = field.get_default(call_default_factory=True, validated_data=found)
+        elif name not in lacking:
+            raise _missing(name)
     return found
+
+
+def _missing(field: str) -> TypeError:
+    return TypeError(f"the field {field!r} is missing and has no default")
+
+
+def _given(values: Fields, field: str) -> Any:
+    if field not in values:
+        raise _missing(field)
+    return values[field]
 
 
 def _privates(privates: dict[str, Any], kept: Fields, values: Fields) -> Fields:
@@ -302,6 +332,29 @@ def fields_of(cls: type) -> dict[str, Callable[[], Any] | None] | None:
     if issubclass(cls, tuple) and isinstance(names := getattr(cls, "_fields", None), tuple):
         return dict.fromkeys(names)
     return None
+
+
+def needed_of(cls: Any) -> frozenset[str]:
+    """Return the fields that an object of `cls` can't be made without."""
+    if dataclasses.is_dataclass(cls):
+        # A class with a constructor of its own knows best.
+        made = typing.cast(Any, cls).__dataclass_params__.init
+        return frozenset(
+            each.name for each in dataclasses.fields(cls) if made and each.init and _dataclass_default(each) is None
+        )
+    if isinstance(fields := getattr(cls, "model_fields", None), dict):
+        return frozenset(name for name, field in fields.items() if field.is_required())
+    if hasattr(cls, "__struct_fields__"):
+        return frozenset(each.name for each in msgspec.structs.fields(cls) if each.required)
+    if (attributes := getattr(cls, "__attrs_attrs__", None)) is not None:
+        return frozenset(each.name for each in attributes if each.init and repr(each.default) == "NOTHING")
+    return frozenset(getattr(cls, "_fields", ())) - frozenset(getattr(cls, "_field_defaults", ()))
+
+
+def _defaults_by_object(cls: Any) -> dict[str, Callable[[Any], Any]]:
+    """Return the defaults of an attrs class that are made from the object's other fields."""
+    found = {each.name: each.default for each in getattr(cls, "__attrs_attrs__", ())}
+    return {name: each.factory for name, each in found.items() if getattr(each, "takes_self", False)}
 
 
 def _dataclass_default(field: dataclasses.Field[Any]) -> Callable[[], Any] | None:

@@ -56,8 +56,10 @@ class Edit:
         remove: Iterable[str],
     ) -> Entries:
         """Return the entries of the changed state."""
+        remove = tuple(remove)
         self._check_fields(before.container, (*set, *append))
         parts = dict(before.parts)
+        self._check_removed(before, [name for name in remove if name not in set and name not in append])
         some_unset = before.container.tag and self._key(UNSET) in parts
         for name in remove:
             parts.pop(self._key(name), None)
@@ -78,6 +80,15 @@ class Edit:
         unknown = [name for name in names if entry is not None and entry.only_fields and name not in entry.only_fields]
         if entry is not None and unknown:
             raise ConfigError(f"{entry.name} has no field {', '.join(map(repr, unknown))}")
+
+    def _check_removed(self, before: Entries, names: Iterable[str]) -> None:
+        entry = self._packer.entry(before.container.prefix) if before.container.tag else None
+        needed = [each for each in names if entry and each in entry.required and self._key(each) in before.parts]
+        if entry is not None and needed:
+            raise ConfigError(
+                f"{entry.name} needs its field {', '.join(map(repr, needed))}, which has no default; set another value "
+                f"instead of removing it"
+            )
 
     def _key(self, name: Any) -> bytes:
         if not isinstance(name, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,7 @@ from clew.codec.edit import NO_ENTRIES, Edit, covers_of, entries_of, needed_to_e
 from clew.codec.encode import Encoding
 from clew.codec.frame import seal, unseal
 from clew.codec.index import Entries, Memo, Part, ThreadIndex, View
-from clew.codec.nodes import Container
+from clew.codec.nodes import DICT, Container
 from clew.codec.packer import Packer, read_stored, with_room
 from clew.codec.registry import Registry
 from clew.codec.rows import LARGEST_MERGE, OpenRows
@@ -129,8 +129,9 @@ class StateCodec:
         set: Mapping[str, Any],
         append: Mapping[str, Iterable[Any]],
         remove: Iterable[str],
+        fits: Callable[[Collection[str]], None] | None = None,
     ) -> Encoded:
-        """Encode the state of `body` with some fields changed.
+        """Encode the state of `body` with some fields changed. `fits` refuses the fields that a dict may not have.
 
         `rows` has the values that `needed_to_edit` named. If the `entries` are
         known, the body is not read.
@@ -143,6 +144,8 @@ class StateCodec:
         def edited() -> Encoded:
             encoding = Encoding(index)
             after = Edit(self._packer, encoding).apply(before, set=set, append=append, remove=remove)
+            if fits is not None and after.container == DICT:
+                fits([self._packer.unpack(name) for name in after.parts])
             lengths = [part.length for part in after.parts.values()]
             size = written_length(after.container, map(len, after.parts), lengths)
             self._check_size(size)

@@ -3,13 +3,14 @@ loaded is not saved."""
 
 from __future__ import annotations
 
+import dataclasses
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from clew.codec.classes import fields_of
+from clew.codec.classes import fields_of, needed_of
 from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ConfigError
 
@@ -37,26 +38,64 @@ def loader_of(cls: type) -> Callable[[Any], Any] | None:
     return load
 
 
-def _converted(state: dict[Any, Any], cls: Any, fields: dict[str, Any]) -> Any:
-    """Return a new object with the fields of `state`. Nothing may be lost or left out."""
-    model = getattr(cls, "model_validate", None)
+def fields_check_of(cls: type) -> Callable[[Collection[Any]], None] | None:
+    """Return a function that raises ConfigError if a dict with these fields could not be loaded as `cls`; `None` if any
+    dict can be."""
+    origin: Any = typing.get_origin(cls) or cls
+    if typing.is_typeddict(cls) or origin in PLAIN_TYPES or (fields := fields_of(origin)) is None:
+        return None
+    # msgspec also wants the fields that a dataclass or an attrs class sets itself.
+    sets_own = dataclasses.is_dataclass(origin) or hasattr(origin, "__attrs_attrs__")
+    needed = {name for name in fields if fields[name] is None} if sets_own else needed_of(origin)
+
+    def check(names: Collection[Any]) -> None:
+        _check_known(names, origin, fields)
+        given = {*names, *_named_by_alias(names, origin)}
+        if missing := [name for name in fields if name in needed and name not in given]:
+            raise ConfigError(
+                f"the state would be a dict without the field {missing[0]!r}, which {origin.__name__}, the checkpointer's "
+                f"state_type, needs; set it, too"
+            )
+
+    return check
+
+
+def _named_by_alias(names: Collection[Any], cls: Any) -> set[str]:
+    """Return the fields of a pydantic model that `names` may give under other names."""
+    found = set[str]()
+    for name, field in getattr(cls, "model_fields", {}).items():
+        alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
+        # A path or a choice of aliases is left to pydantic.
+        if alias is not None and (alias in names or not isinstance(alias, str)):
+            found.add(name)
+    return found
+
+
+def _check_known(names: Collection[Any], cls: Any, fields: Collection[str]) -> None:
     known = set(fields)
-    if model is not None:
+    if hasattr(cls, "model_validate"):
         known |= {each.alias for each in cls.model_fields.values() if each.alias}
-        known |= set(state) if cls.model_config.get("extra") == "allow" else set()
-    if unknown := [name for name in state if name not in known]:
+        known |= set(names) if cls.model_config.get("extra") == "allow" else set()
+    if unknown := [name for name in names if name not in known]:
         raise ConfigError(
             f"the state is a dict with the field {unknown[0]!r}, which {cls.__name__}, the checkpointer's state_type, "
             f"does not have; add it there, or use a checkpointer without state_type"
         )
+
+
+def _converted(state: dict[Any, Any], cls: Any, fields: dict[str, Any]) -> Any:
+    """Return a new object with the fields of `state`. Nothing may be lost or left out."""
+    _check_known(state, cls, fields)
+    model = getattr(cls, "model_validate", None)
     try:
         if model is not None:
             return model(state)
         # Named tuples are sequences to msgspec.
-        data: Any = [state[name] for name in fields] if issubclass(cls, tuple) else state
+        data: Any = [*map({**cls._field_defaults, **state}.__getitem__, fields)] if issubclass(cls, tuple) else state
         return msgspec.convert(data, cls, from_attributes=True, dec_hook=_as_it_is)
-    except (ValueError, TypeError, KeyError, NameError) as error:
-        # Errors of validation are ValueErrors. A NameError is an annotation that can't be resolved.
+    except (ValueError, TypeError, KeyError, NameError, NotImplementedError) as error:
+        # Errors of validation are ValueErrors. A NameError is an annotation that can't be resolved. msgspec does not
+        # implement all defaults of attrs.
         raise ConfigError(
             f"the state is a dict that does not fit {cls.__name__}, the checkpointer's state_type: {error}"
         ) from error
