@@ -259,6 +259,43 @@ def test_configs_that_checkpoints_hand_out_carry_the_owner(checkpointer):
     assert "user_id" not in checkpointer.put_checkpoint("open", {}).config
 
 
+def test_messages_that_other_branches_have_are_told(checkpointer):
+    first = say(checkpointer, 1)
+    say(checkpointer, 2)
+    everything = [each.message_id for each in checkpointer.list_messages(ANA)]
+    assert checkpointer.shared_messages(ANA, everything) == []
+    checkpointer.rewind(ANA, to=first.checkpoint_id)
+    say(checkpointer, 3)
+    said = [each.message_id for each in checkpointer.list_messages(ANA)]
+    assert checkpointer.shared_messages(ANA, [*reversed(said), "missing"]) == said[:2]
+    # What only the other branch has is not on this one.
+    assert checkpointer.shared_messages(ANA, everything) == everything[:2]
+    assert checkpointer.shared_messages({**ANA, "user_id": "bob"}, said) == []
+    assert checkpointer.shared_messages("nowhere", said) == []
+
+
+def test_a_new_conversation_leaves_the_earlier_one_on_its_branch(checkpointer):
+    say(checkpointer, 1)
+    head = say(checkpointer, 2)
+    anew = [{"role": "user", "content": "anew"}]
+    made = checkpointer.put_checkpoint(head.config, {"n": []}, messages=anew, conversation="new", on_conflict="reject")
+    assert made.parent_id == head.checkpoint_id
+    assert texts(checkpointer) == ["anew"]
+    assert texts(checkpointer, head.config) == talk(1, 2)
+    with pytest.raises(clew.ConflictError):
+        checkpointer.put_checkpoint(head.config, {}, messages=anew, conversation="new", on_conflict="reject")
+    checkpointer.rewind(ANA, to=head.checkpoint_id)
+    assert texts(checkpointer) == talk(1, 2)
+
+
+def test_a_conversation_that_makes_no_sense_is_refused(local):
+    memory = local.open()
+    with pytest.raises(clew.ConfigError, match="conversation must be"):
+        memory.put_checkpoint(ANA, {}, conversation="anew")
+    with pytest.raises(clew.ConfigError, match="main namespace"):
+        memory.put_checkpoint({**ANA, "checkpoint_ns": "search"}, {}, conversation="new")
+
+
 def test_a_background_save_is_settled_before_going_back(store):
     checkpointer = store.open(durability="background")
     for number in (1, 2):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from msgspec.structs import replace
 
-from clew.checkpointer.arguments import checked_mapping, checked_search, keyed_id
+from clew.checkpointer.arguments import checked_ids, checked_mapping, checked_search, keyed_id
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import listed_message, message_of, message_records
@@ -22,7 +22,7 @@ from clew.errors import ConfigError, CorruptRecordError, EncryptionError, shown
 from clew.model.commit import HEAD, Removal
 from clew.model.config import Address, Config, checked_text
 from clew.model.message import Message, timed
-from clew.model.queries import MessageQuery
+from clew.model.queries import MessageQuery, ValueQuery
 from clew.model.records import MessageRecord
 
 Branches = Literal["head", "all"]
@@ -187,6 +187,21 @@ class MessageMethods:
         applied = await self._engine.remove(address, Removal(messages=(checked_text("message_id", message_id),)))
         return applied.removed > 0 or applied.repeated
 
+    async def ashared_messages(self, config: Config | str, message_ids: Iterable[str]) -> list[str]:
+        """Return those of `message_ids` that are on the head's branch and on other branches, too.
+
+        To remove one of them (`adelete_message`, `remove_messages`) changes the other branches' conversations.
+        """
+        address = self._engine.address(config)
+        wanted = frozenset(checked_ids(message_ids, "message_ids"))
+        log = await self._engine.values(ValueQuery(thread_id=address.thread_id, user=address.user, ranges=()))
+        if not log.points or not wanted:
+            return []
+        begun = log.points[-1][1]
+        query = MessageQuery(thread_id=address.thread_id, user=address.user, branch=HEAD, limit=None)
+        records = await self._read_messages(address, query)
+        return [each.message_id for each in records if each.message_id in wanted and each.sequence < begun]
+
     aget_messages = alist_messages
     get_messages = blocking(alist_messages, "get_messages")
     if TYPE_CHECKING:
@@ -237,6 +252,7 @@ class MessageMethods:
     put_messages = blocking(aput_messages)
     get_message = blocking(aget_message)
     delete_message = blocking(adelete_message)
+    shared_messages = blocking(ashared_messages)
 
     def _received(self, message: Any, name: str) -> Message:
         """Return `message` as it would be stored now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from clew import ids
 from clew.checkpointer.arguments import (
@@ -25,9 +25,9 @@ from clew.checkpointer.records import message_records
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.saver import Saver
 from clew.codec.diff import diff
-from clew.errors import ClewError, ConfigError, TransientStorageError
+from clew.errors import ClewError, ConfigError, TransientStorageError, shown
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
-from clew.model.commit import HEAD, NewCheckpoint, OnConflict, Removal, TheHead
+from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal, TheHead
 from clew.model.config import Address, Config, checked_text
 from clew.model.diff import Diff
 from clew.model.generic import StateT, Untyped
@@ -128,6 +128,7 @@ class StateMethods(Generic[StateT]):
         *,
         messages: Sequence[Message | Mapping[str, Any]] = (),
         remove_messages: Iterable[str] = (),
+        conversation: Literal["continue", "new"] = "continue",
         node_name: str | None = None,
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -138,11 +139,13 @@ class StateMethods(Generic[StateT]):
     ) -> Checkpoint[StateT]:
         """Save `state` and `messages` atomically as the thread's new head.
 
-        `remove_messages` are ids of messages to remove in the same commit; missing ones are
-        ignored. `checkpoint_id` in the config names the checkpoint that the caller started from. If
-        the head has moved since, `on_conflict` decides: "branch" keeps both, "reject" raises
-        ConflictError. `parent=None` starts from nothing: with "reject", the namespace must not have
-        a checkpoint yet.
+        `remove_messages` are ids of messages to remove in the same commit, from all branches; missing
+        ones are ignored. With `conversation="new"`, `messages` are the whole conversation of a new
+        branch, and the earlier messages stay on theirs.
+
+        `checkpoint_id` in the config names the checkpoint that the caller started from. If the head has
+        moved since, `on_conflict` decides: "branch" keeps both, "reject" raises ConflictError.
+        `parent=None` starts from nothing: with "reject", the namespace must not have a checkpoint yet.
 
         `new_id` is the id of the new checkpoint; by default, one is generated. A checkpoint that
         has this id in the namespace is replaced in place: it keeps its parent and its sequence, and
@@ -159,6 +162,12 @@ class StateMethods(Generic[StateT]):
                 'on_conflict="reject" has nothing to compare the head with: put the checkpoint_id that you started from '
                 "into the config, or pass parent=None to begin a thread"
             )
+        if conversation not in ("continue", "new"):
+            raise ConfigError(f'conversation must be "continue" or "new", not {shown(conversation)}')
+        if conversation == "new" and address.namespace:
+            raise ConfigError(
+                'conversation="new" works in the main namespace: others have no conversation of their own'
+            )
         keyed = keyed_id(idempotency_key, "put_checkpoint", address.thread_id, address.namespace)
         new = self._new_checkpoint(
             address,
@@ -174,6 +183,8 @@ class StateMethods(Generic[StateT]):
         commit_id = None if new_id is None else ids.new_id()
         remove = Removal(messages=gone) if gone else None
         parts: dict[str, Any] = {"messages": records, "remove": remove, "commit_id": commit_id}
+        if conversation == "new":
+            parts["back_to"] = BackTo()
         save = partial(self._saver.save_state, address, state, new, **parts)
         return await self._saved(address, new, state, save, keyed)
 

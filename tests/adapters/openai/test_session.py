@@ -547,3 +547,97 @@ def test_a_session_goes_on_after_a_rewind(checkpointer):
         return [each.text() for each in await checkpointer.alist_messages(config)]
 
     run(go())
+
+
+async def head_of(session: ClewSession) -> str:
+    """The id of the session's newest checkpoint."""
+    found = await session.checkpointer.aget_checkpoint(session.config)
+    assert found is not None
+    return found.checkpoint_id
+
+
+async def agree(session: ClewSession, expected: list[str]) -> None:
+    """Check that the items and the conversation record of the head are `expected`."""
+    assert texts(await session.get_items()) == expected
+    assert [each.text() for each in await session.checkpointer.alist_messages(session.config)] == expected
+
+
+@pytest.mark.parametrize("batches", [[4], [2, 2], [1] * 4], ids=["at once", "by turn", "one by one"])
+@pytest.mark.parametrize("pops", [1, 2, 3])
+def test_an_item_that_is_popped_after_a_rewind_stays_on_the_other_branch(store, batches, pops):
+    async def go():
+        session = ClewSession("s", store.open())
+        words = ["u1", "a1", "u2", "a2"]
+        start = 0
+        for size in batches:
+            await session.add_items(said(*words[start : start + size]))
+            start += size
+        old = await head_of(session)
+        await session.checkpointer.arewind(session.config, to=old)
+        for _ in range(pops):
+            await session.pop_item()
+        await agree(session, words[:-pops])
+        await session.add_items(said("new"))
+        await agree(session, [*words[:-pops], "new"])
+        new = await head_of(session)
+        await session.checkpointer.arewind(session.config, to=old)
+        await agree(session, words)
+        await session.checkpointer.arewind(session.config, to=new)
+        await agree(session, [*words[:-pops], "new"])
+        assert texts([await session.pop_item()]) == ["new"]
+        await agree(session, words[:-pops])
+
+    run(go())
+
+
+def test_a_compaction_after_a_rewind_leaves_the_other_branch_alone(store):
+    async def go():
+        session = ClewSession("s", store.open())
+        for word in ("u1", "a1", "u2", "a2"):
+            await session.add_items(said(word))
+        old = await head_of(session)
+        await session.checkpointer.arewind(session.config, turns=2)
+        await agree(session, ["u1", "a1"])
+        snapshot = await session._get_compaction_snapshot(10)
+        assert snapshot is not None
+        assert await snapshot.replace_suffix(1, said("summary"))
+        await agree(session, ["u1", "summary"])
+        assert await session._atomic_replace_items(said("all"))
+        await agree(session, ["all"])
+        await session.checkpointer.arewind(session.config, to=old)
+        await agree(session, ["u1", "a1", "u2", "a2"])
+
+    run(go())
+
+
+def test_a_pop_after_a_rewind_keeps_times_runs_and_messages_of_others(checkpointer):
+    async def go():
+        session = ClewSession("s", checkpointer)
+        await session.add_items(said("u1"))
+        await checkpointer.aput_messages({**session.config, "run_id": "r"}, [{"role": "user", "content": "a note"}])
+        await session.add_items(said("a1", "u2"))
+        old = await head_of(session)
+        before = await checkpointer.alist_messages(session.config)
+        await checkpointer.arewind(session.config, to=old)
+        await session.pop_item()
+        after = await checkpointer.alist_messages(session.config)
+        assert [(each.text(), each.created_at, each.run_id) for each in after] == [
+            (each.text(), each.created_at, each.run_id) for each in before[:-1]
+        ]
+        assert texts(await session.get_items()) == ["u1", "a1"]
+
+    run(go())
+
+
+def test_concurrent_pops_after_a_rewind_get_different_items(store):
+    async def go():
+        sessions = [ClewSession("s", store.open()) for _ in range(3)]
+        words = list(map(str, range(9)))
+        await sessions[0].add_items(said(*words))
+        old = await head_of(sessions[0])
+        await sessions[0].checkpointer.arewind(sessions[0].config, to=old)
+        popped = await asyncio.gather(*(each.pop_item() for _ in range(2) for each in sessions))
+        assert sorted(texts(popped)) == words[3:]
+        await agree(sessions[0], words[:3])
+
+    run(go())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -21,7 +22,7 @@ from clew.errors import ConfigError, ConflictError, CorruptRecordError, LeaseErr
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
 from clew.model.config import User
-from clew.model.message import Message
+from clew.model.message import DAMAGED_ROLE, Message
 from clew.model.thread import ThreadInfo
 
 if TYPE_CHECKING:
@@ -293,19 +294,52 @@ class ClewSession:
         """
         items, ids = checkpoint.state.get(ITEMS, []), checkpoint.state.get(MESSAGE_IDS, [])
         left = set(ids[kept])
+        gone = [key for key in ids if key is not None and key not in left]
+        # Another branch may have them, too: then this one gets a conversation of its own.
+        shared = await self._checkpointer.ashared_messages(self.config, gone)
+        copied = await self._said_again(items[kept], ids[kept], gone) if shared else None
+        record: dict[str, Any] = {"remove_messages": gone} if copied is None else {"conversation": "new"}
+        said, kept_ids = copied or ([], ids[kept])
 
         async def save(new: list[dict[str, Any]]) -> None:
             new_ids = self._new_ids(new)
             await self._checkpointer.aput_checkpoint(
                 {**self._config_to_write(), "checkpoint_id": checkpoint.checkpoint_id},
-                {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: ids[kept] + new_ids},
-                messages=_messages_of(new, new_ids),
-                remove_messages=[key for key in ids if key is not None and key not in left],
+                {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: kept_ids + new_ids},
+                messages=[*said, *_messages_of(new, new_ids)],
+                **record,
                 node_name=node_name,
                 on_conflict="reject",
             )
 
         await save_cleaned(save, [_checked(item, at) for at, item in enumerate(added)])
+
+    async def _said_again(
+        self, items: Sequence[dict[str, Any]], ids: Sequence[str | None], gone: Iterable[str]
+    ) -> tuple[list[Message], list[str | None]]:
+        """Return copies of the record's messages without those in `gone`, and the new ids of `items`.
+
+        Messages that others added to the thread keep their places between the items.
+        """
+        record = await self._checkpointer.alist_messages(self.config, limit=None)
+        known = {each.message_id: each for each in record}
+        own = {*ids, *gone}
+        others = deque((at, each) for at, each in enumerate(record) if each.message_id not in own)
+        places = {each.message_id: at for at, each in enumerate(record)}
+        said: list[Message] = []
+        new_ids: list[str | None] = []
+        for item, key in zip(items, ids, strict=True):
+            new_ids.append(None if key is None else new_id())
+            if key is None or new_ids[-1] is None:
+                continue
+            while others and others[0][0] < places.get(key, 0):
+                said.append(others.popleft()[1])
+            again, found = message_of(item, new_ids[-1]), known.get(key)
+            said.append(again if found is None else replace(again, created_at=found.created_at, run_id=found.run_id))
+        said += [each for _, each in others]
+        # Copies: the messages themselves would move here from the other branches.
+        renamed = [each if each.message_id in new_ids else replace(each, message_id=new_id()) for each in said]
+        return [each for each in renamed if each.role != DAMAGED_ROLE], new_ids
 
     def _new_ids(self, items: Sequence[Any]) -> list[str | None]:
         return [new_id() if self._record_messages else None for _ in items]
