@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -137,3 +138,15 @@ def test_a_tool_s_data_is_text_and_other_content_of_a_wrong_type_is_refused(chec
     with pytest.raises(clew.ConfigError, match="tool_results"):
         checkpointer.put_messages("t", [clew.Message(role="tool", tool_results=("x",))])
     checkpointer.put_messages("t", [clew.Message(role="user", raw={"content": "x"}, format="openai")])
+
+
+def test_a_message_of_pydantic_ai_may_have_an_id_and_a_time(checkpointer):
+    said = {"kind": "response", "parts": [{"part_kind": "text", "content": "hi"}]}
+    theirs = {**said, "metadata": {"a": 1}, "run_id": "r", "usage": {"input_tokens": 3, "output_tokens": 4}}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    for _ in range(2):
+        checkpointer.put_messages("t", [{**theirs, "message_id": "m", "created_at": moment}])
+    (found,) = checkpointer.list_messages("t")
+    assert (found.message_id, found.created_at, found.raw) == ("m", moment, theirs)
+    assert found.usage == {"input_tokens": 3, "output_tokens": 4}
+    assert (found.metadata, found.run_id) == ({}, None)

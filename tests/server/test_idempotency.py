@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+import clew
 from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery
 from clew.model.records import ThreadRecord
 from clew.storage.protocol import Storage
@@ -165,5 +166,43 @@ def test_a_repeated_append_brings_back_no_older_text_and_no_deleted_message(stor
             again = await http.post("/api/threads/t/messages", json={"messages": said}, headers=KEY)
         assert first.json() == again.json() == {"appended": 2}
         assert [each.text() for each in await memory.alist_messages("t")] == ["redacted"]
+
+    asyncio.run(main())
+
+
+CHAT = {"role": "user", "content": "hi"}
+PYDANTIC_AI = {
+    "kind": "request",
+    "parts": [{"part_kind": "user-prompt", "content": "hi", "timestamp": "2026-01-01T00:00:00Z"}],
+    "metadata": {"theirs": 1},
+    "run_id": "theirs",
+}
+MESSAGES = [
+    CHAT,
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+    {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]},
+    {"role": "user", "parts": [{"text": "hi"}]},
+    {"type": "human", "data": {"content": "hi", "type": "human"}},
+    PYDANTIC_AI,
+]
+
+
+@pytest.mark.parametrize(
+    "message", MESSAGES, ids=["openai", "responses", "anthropic", "gemini", "langchain", "pydantic"]
+)
+def test_a_message_of_any_provider_is_appended_once_and_kept_whole(message):
+    async def main() -> None:
+        memory = clew.connect("memory://")
+        async with client(memory) as http:
+            for _ in range(2):
+                sent = await http.post("/api/threads/t/messages", json={"messages": [message]}, headers=KEY)
+                assert sent.status_code == 201
+            # More commits than a thread keeps receipts of: the ids are the same, too.
+            for number in range(400):
+                await memory.aput_thread("t", metadata={"n": number})
+            await http.post("/api/threads/t/messages", json={"messages": [message]}, headers=KEY)
+        (found,) = await memory.alist_messages("t")
+        # A chat message with an id is a message of Clew's own form.
+        assert (found.text(), found.raw) == ("hi", None if message is CHAT else message)
 
     asyncio.run(main())

@@ -19,6 +19,8 @@ from clew.model.message import DAMAGED_ROLE, Message
 _FIELDS: Final = frozenset(field.name for field in fields(Message))
 _OWN: Final = frozenset({"message_id", "metadata", "created_at", "run_id", "usage"})
 """Clew's own fields that a chat message may have in addition to the provider's."""
+_NEVER_THEIRS: Final = frozenset({"message_id", "created_at"})
+"""Those of them that no provider's message has."""
 
 
 _TOOLS: Final = frozenset({"tool", "function"})
@@ -55,8 +57,9 @@ def received(message: Any, name: str) -> Message:
         if own and content is not None and rest.keys() <= _FIELDS:
             return Message.from_dict(raw)
     elif dialect == "pydantic-ai":
-        # Its messages have a `metadata` and a `run_id` of their own.
-        own, rest = {}, dict(raw)
+        # Its messages have a `metadata`, a `run_id` and a `usage` of their own.
+        own = {key: own[key] for key in own if key in _NEVER_THEIRS}
+        rest = {key: value for key, value in raw.items() if key not in own}
     else:
         if "usage" in own:
             rest["usage"] = own.pop("usage")
