@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from clew.errors import TransientStorageError
+from clew.errors import ThreadDeletedError, TransientStorageError
 from clew.model.commit import Applied, Removal
 from clew.storage.memory import MemoryStorage
 from clew.storage.replicated.shipper import shipped
@@ -142,3 +143,20 @@ def test_commits_of_a_thread_whose_deletion_was_merged(pair):
     settle(pair, process)
     assert_that_nothing_comes_back(pair)
     assert process.thread_ids() == []
+
+
+def test_a_retry_in_the_other_store_creates_a_deleted_thread_as_another_one():
+    with Pair(mode="sync") as pair:
+        slow, other = pair.process(), pair.process()
+        created = commit("t", messages=[message("m1")])
+        # The slow process sends it to the primary, and does not get the answer.
+        begun = slow.replicated._incarnations.propose(created, "primary")
+        known = other.apply(replace(created, begin=begun)).basis
+        other.apply(deletion("t"))
+        lose_primary(pair, slow)
+        slow.apply(created)
+        assert slow.thread_ids() == ["t"]
+        pair.down.clear()
+        other.until(other.has_its_primary_back)
+        (late,) = other.outcomes(commit("t", messages=[message("m2")], basis=known))
+        assert isinstance(late, ThreadDeletedError)

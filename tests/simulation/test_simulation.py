@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from clew.testing.simulation import SCENARIOS, simulate
+from clew.testing.simulation.plan import STEPS
 from tests.rings import rounds
 from tests.simulation.plants import Denying, WithoutBranches, WithoutConflicts, seed_that_finds
 
@@ -23,13 +24,15 @@ FIXED = {
 BEFORE_STRICT = ("own", "shared", "talk", "victims", "turns")
 """The lanes of seeds that were found before rejecting saves were drawn."""
 MENDED = [
-    ("sync", 701390, BEFORE_STRICT),
-    ("sync", 1100050, (*BEFORE_STRICT, "strict")),
-    ("sync", 2006340, SCENARIOS["sync"].lanes),
+    ("sync", 701390, BEFORE_STRICT, STEPS),
+    ("sync", 1100050, (*BEFORE_STRICT, "strict"), STEPS),
+    ("sync", 2006340, SCENARIOS["sync"].lanes, STEPS),
+    ("sync", 6004590, SCENARIOS["sync"].lanes, 230),
 ]
-"""Seeds that found a fault, with their lanes. 701390: a writer was told that its thread had been
+"""Seeds that found a fault, with their lanes and their length. 701390: a writer was told that its thread had been
 deleted, and its commit was there in the end. 1100050: a late shipment created a deleted thread again. 2006340: a
-branch lacked a message that was read, but not acknowledged, before the primary was lost."""
+branch lacked a message that was read, but not acknowledged, before the primary was lost. 6004590: a retry on the
+secondary created a deleted thread again, as the thread that it had been."""
 FRESH = rounds(1, 5)
 """Seconds for fresh seeds."""
 
@@ -43,9 +46,9 @@ def test_nothing_is_lost_doubled_stale_or_revived(name):
         assert outcome.reads > 20
 
 
-@pytest.mark.parametrize(("name", "seed", "lanes"), MENDED)
-def test_a_seed_that_found_a_fault_passes(name, seed, lanes):
-    assert simulate(replace(SCENARIOS[name], lanes=lanes), seed).findings.texts == []
+@pytest.mark.parametrize(("name", "seed", "lanes", "steps"), MENDED)
+def test_a_seed_that_found_a_fault_passes(name, seed, lanes, steps):
+    assert simulate(replace(SCENARIOS[name], lanes=lanes, steps=steps), seed).findings.texts == []
 
 
 def test_fresh_seeds_pass_too():

@@ -76,17 +76,22 @@ class Incarnations:
     A retry on the other store proposes the same incarnation, because the first attempt may have
     created the thread. A retry on the same store proposes a new one: if the first attempt created
     the thread and the retry has to create it again, it was deleted in between, and a caller that knew it
-    must get an error.
+    must get an error. So does a retry on the other store if that has had the thread (`anew`).
     """
 
     def __init__(self) -> None:
         self._proposed: BoundedMap[tuple[str, str], tuple[Side, Begin]] = BoundedMap(max_entries=_REMEMBERED)
 
-    def propose(self, commit: Commit, side: Side) -> Begin:
+    def changes_store(self, commit: Commit, side: Side) -> bool:
+        """Return whether the last attempt to apply `commit` was on the other store."""
+        known = self._proposed.get((commit.thread_id, commit.commit_id))
+        return known is not None and known[0] != side
+
+    def propose(self, commit: Commit, side: Side, *, anew: bool = False) -> Begin:
         """Return the incarnation for an attempt to apply `commit` to that store."""
         key = commit.thread_id, commit.commit_id
         known = self._proposed.get(key)
-        begin = Begin(incarnation=new_id()) if known is None or known[0] == side else known[1]
+        begin = Begin(incarnation=new_id()) if anew or known is None or known[0] == side else known[1]
         self._proposed.put(key, (side, begin))
         return begin
 
