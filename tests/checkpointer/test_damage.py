@@ -78,7 +78,7 @@ def test_a_damaged_checkpoint_is_named_and_the_others_load(damaged, table, colum
         lambda: checkpointer.get_history("t"),
         lambda: checkpointer.diff(at(bad), "t"),
     ):
-        with pytest.raises(clew.CorruptRecordError, match=r"damaged.*arepair") as caught:
+        with pytest.raises(clew.CorruptRecordError, match=r"damaged.*and repair makes") as caught:
             read()
         assert (caught.value.thread_id, caught.value.checkpoint_id) == ("t", bad.checkpoint_id)
     for key, each in made.items():
