@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import clew
-from clew import Message, ThreadInfo
+from clew import ConfigError, Message, ThreadInfo
 from tests.checkpointer.support import run
 
 
@@ -289,3 +289,23 @@ def test_calls_of_tools_are_found_by_name_and_arguments(checkpointer):
         assert [each.message_id for each in checkpointer.list_messages("t", search=needle)] == ["a"] * found, needle
     assert checkpointer.list_messages("t")[0].text() == ""
     assert checkpointer.verify().ok
+
+
+@pytest.mark.parametrize("role", ["", "damaged"])
+@pytest.mark.parametrize("make", [lambda **fields: fields, lambda **fields: Message(**fields)], ids=["dict", "message"])
+def test_no_message_is_stored_with_a_role_that_says_nothing_or_marks_damage(local, role, make):
+    memory = local.open()
+    message = make(role=role, content="hi")
+    calls = [
+        lambda: memory.put_messages("t", [message]),
+        lambda: memory.put_checkpoint("t", {}, messages=[message]),
+        lambda: memory.update_state("t", set={"a": 1}, messages=[message]),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match=r"messages\[0\]\.role .* 'user', 'assistant', 'system' or 'tool'"):
+            call()
+    with memory.turn("t", begin={}) as turn:
+        with pytest.raises(ConfigError, match="role"):
+            turn.say(message)
+        turn.say({"role": "critic", "content": "roles of your own stay possible"})
+    assert [each.role for each in memory.list_messages("t")] == ["critic"]

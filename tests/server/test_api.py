@@ -159,6 +159,22 @@ def test_messages_are_appended_listed_rendered_and_deleted():
     served(test)
 
 
+def test_a_message_without_a_usable_role_is_refused():
+    async def test(memory, http):
+        for role in ("", "damaged"):
+            said = {"messages": [{"role": role, "content": "hi"}]}
+            for refused in (
+                await http.post("/api/threads/t/messages", json=said),
+                await http.post("/api/threads/t/checkpoints", json={"state": {}, **said}),
+                await http.patch("/api/threads/t/state", json={"set": {"a": 1}, **said}),
+            ):
+                assert refused.status_code == 400
+                assert "'assistant'" in refused.json()["detail"]
+        assert await memory.aget_thread("t") is None
+
+    served(test)
+
+
 def test_history_pages_and_differences():
     async def test(memory, http):
         ids = [(await memory.aput_checkpoint("t", {"n": n})).checkpoint_id for n in range(5)]

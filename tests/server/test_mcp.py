@@ -119,6 +119,17 @@ def test_writes_must_be_allowed(calling):
     calling(test, mcp_scope="write")
 
 
+@pytest.mark.parametrize("role", ["", "damaged", "root", "User", None, 7])
+def test_append_takes_known_roles_only_and_names_them(calling, role):
+    async def test(memory, _, call):
+        before = await memory.alist_messages({"thread_id": "trip", "user_id": "ana"})
+        answer = await call("append", thread_id="trip", role=role, content="Done.")
+        assert all(each in answer for each in ("'user'", "'assistant'", "'system'"))
+        assert await memory.alist_messages({"thread_id": "trip", "user_id": "ana"}) == before
+
+    calling(test, mcp_scope="write")
+
+
 def test_a_token_that_only_reads_writes_nothing(calling):
     async def test(memory, _, call):
         before = await memory.aget_thread({"thread_id": "trip", "user_id": "ana"})

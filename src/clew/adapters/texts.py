@@ -1,4 +1,4 @@
-"""Texts that are not valid Unicode, such as half an emoji from a stream; and times as text."""
+"""Texts that are not valid Unicode, such as half an emoji from a stream; times as text; roles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from clew.errors import UnsupportedTypeError
+from clew.model.message import UNUSABLE_ROLES
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,3 +69,8 @@ def _fields(value: Any) -> Iterable[str]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [each.name for each in dataclasses.fields(value)]
     return list(getattr(type(value), "model_fields", ()))
+
+
+def recorded_role(role: str) -> str:
+    """`role` as a message of the record has it. An empty one does not end a run: it becomes "unknown"."""
+    return "unknown" if role in UNUSABLE_ROLES else role

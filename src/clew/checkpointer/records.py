@@ -16,7 +16,7 @@ from clew.dialects.usage import counted
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata, made
 from clew.model.config import User, checked_text
-from clew.model.message import DAMAGED_ROLE, Message, folded, timed
+from clew.model.message import DAMAGED_ROLE, UNUSABLE_ROLES, Message, folded, timed
 from clew.model.records import MOST_TOKENS, AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.retention import LONGEST_TTL, RetentionPolicy
 from clew.model.thread import ThreadInfo
@@ -105,7 +105,7 @@ def checked_messages(messages: Iterable[Any]) -> Iterable[Any]:
 def _message_record(
     codec: StateCodec, at: int, message: Message, metadata: Mapping[str, Any], run_id: str | None
 ) -> MessageRecord:
-    _check_message(message, f"messages[{at}]")
+    check_message(message, f"messages[{at}]")
     if (message.run_id is None and run_id is not None) or metadata:
         message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
     tokens = counted(message.usage) or {}
@@ -157,7 +157,8 @@ def _filled(content: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if value or name in ("role", "content")}
 
 
-def _check_message(message: Message, name: str) -> None:
+def check_message(message: Message, name: str) -> None:
+    """Raise ConfigError, which calls it `name`, if the message can't be stored as it is."""
     checked_text(f"{name}.message_id", message.message_id)
     if message.run_id is not None:
         checked_text(f"{name}.run_id", message.run_id)
@@ -165,6 +166,11 @@ def _check_message(message: Message, name: str) -> None:
         value = getattr(message, field)
         if not isinstance(value, kinds):
             raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {shown(value)}")
+    if message.role in UNUSABLE_ROLES:
+        raise ConfigError(
+            f"{name}.role can't be {message.role!r}: say who speaks, as in 'user', 'assistant', 'system' or 'tool' "
+            f"({DAMAGED_ROLE!r} marks listed messages whose record can't be read)"
+        )
     if not all(isinstance(result, Mapping) for result in message.tool_results):
         raise ConfigError(f"{name}.tool_results must be mappings with a 'tool_call_id' and a 'content'")
     for field, count in (message.usage or {}).items():

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, Self, cast
 
 from clew.checkpointer.leases import Lease
 from clew.checkpointer.loader import NOT_LOADED
-from clew.checkpointer.records import checked_messages
+from clew.checkpointer.records import check_message, checked_messages
 from clew.errors import ConfigError, LeaseError, shown
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
@@ -112,7 +112,9 @@ class Turn(Generic[StateT]):
     def _heard(self, message: Any, name: str) -> Message:
         """Return the message as it will be stored, whatever the caller does with its own."""
         copied = _copied(name, message) if isinstance(message, Mapping) else message
-        return self._checkpointer._received(copied, name)
+        said = self._checkpointer._received(copied, name)
+        check_message(said, name)
+        return said
 
     async def acheckpoint(
         self,

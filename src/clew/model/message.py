@@ -14,6 +14,8 @@ from clew.model.dict_record import DictRecord
 
 DAMAGED_ROLE: Final = "damaged"
 """The role of a listed message whose record can't be read."""
+UNUSABLE_ROLES: Final = frozenset({"", DAMAGED_ROLE})
+"""Roles that no message is stored with."""
 _NOT_GIVEN: Final = datetime.min.replace(tzinfo=UTC)
 """Stands for a `created_at` that was left out; compared by identity."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Annotated, Any, Final, ParamSpec
+from typing import Annotated, Any, Final, Literal, ParamSpec
 
 import clew
 from clew.server.access import Caller
@@ -184,7 +184,7 @@ def mcp_server(memory: clew.BaseCheckpointer, acting: Acting, *, allow_writes: b
         async def append(
             context: Context[Any, Any],
             thread_id: Thread,
-            role: Annotated[str, Field(description="Who says it: user, assistant or system.")],
+            role: Annotated[Literal["user", "assistant", "system"], Field(description="Who says it.")],
             content: Annotated[str, Field(min_length=1, max_length=100_000)],
         ) -> dict[str, Any]:
             """Append a message to a thread. Creates the thread if it does not exist."""

@@ -6,7 +6,7 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
@@ -256,3 +256,15 @@ def test_half_an_emoji_of_a_cut_stream_does_not_end_a_run(checkpointer):
     assert record(saver, "messages") == ["x", "cut ?", "cut ?"] * 2
     assert record(saver, "messages", search="look?") == ["cut ?"] * 2
     assert isinstance(checkpointer.list_messages("messages")[0], clew.Message)
+
+
+def test_a_role_that_the_record_does_not_take_ends_no_run(saver):
+    def say(state):
+        return {"messages": [{"role": "", "content": "nobody"}, ChatMessage(role="damaged", content="whole")]}
+
+    graph(saver, Plain, say).invoke({"messages": [{"role": "user", "content": "hello", "id": "own"}]}, config())
+    assert [(each.role, each.text()) for each in saver.checkpointer.list_messages("t")] == [
+        ("user", "hello"),
+        ("unknown", "nobody"),
+        ("unknown", "whole"),
+    ]

@@ -241,3 +241,18 @@ def test_the_record_follows_the_branch_of_a_run(store):
         await checkpointer.close()
 
     asyncio.run(go())
+
+
+def test_a_role_that_the_record_does_not_take_ends_no_run(store):
+    async def go():
+        checkpointer = store.open()
+        strange = [said("nobody", ""), said("whole", "damaged")]
+        await talk(flow(ClewCheckpointer(checkpointer)), "hello", messages=strange)
+        found = await checkpointer.alist_messages("s")
+        assert [(each.role, each.text()) for each in found][:3] == [
+            ("unknown", "nobody"),
+            ("unknown", "whole"),
+            ("user", "hello"),
+        ]
+
+    run(go())

@@ -641,3 +641,15 @@ def test_concurrent_pops_after_a_rewind_get_different_items(store):
         await agree(sessions[0], words[:3])
 
     run(go())
+
+
+def test_a_role_that_the_record_does_not_take_ends_no_run(session):
+    async def go():
+        items: list[Any] = [{"role": "", "content": "nobody"}, {"role": "damaged", "content": "whole"}]
+        await session.add_items(items)
+        assert await session.get_items() == items
+        found = await session.checkpointer.alist_messages(session.config)
+        assert [each.role for each in found] == ["assistant", "unknown"]
+        assert [item_of(each) for each in found] == items
+
+    run(go())

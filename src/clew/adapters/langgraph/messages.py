@@ -17,7 +17,7 @@ from clew.adapters.fingerprint import fingerprint, new_places
 from clew.adapters.langgraph.changes import Changes, Known, added_places
 from clew.adapters.langgraph.layout import graph_checkpoint
 from clew.adapters.langgraph.loader import Loader
-from clew.adapters.texts import clean, parsed_time
+from clew.adapters.texts import clean, parsed_time, recorded_role
 from clew.checkpointer.base import BaseCheckpointer
 from clew.model.message import Message
 
@@ -164,7 +164,7 @@ class _Fields:
 
 def _role(item: Any) -> str:
     kind = item.type.removesuffix("MessageChunk").lower() if isinstance(item, BaseMessage) else item["role"]
-    return clean(str(getattr(item, "role", None) or _ROLES.get(kind, kind)))
+    return recorded_role(clean(str(getattr(item, "role", None) or _ROLES.get(kind, kind))))
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clew.adapters.fingerprint import fingerprint
-from clew.adapters.texts import parsed_time
+from clew.adapters.texts import parsed_time, recorded_role
 from clew.ids import new_id
 from clew.model.message import Message
 
@@ -45,7 +45,7 @@ def _message(item: Any) -> Message | None:
         # llmfy's messages have ids. A dict without one gets a new id: concurrent runs may say the
         # same thing.
         message_id=str(fields.get("id") or new_id()),
-        role=str(role),
+        role=recorded_role(str(role)),
         content=content,
         tool_calls=tuple(_fields(each) or each for each in fields.get("tool_calls") or ()),
         metadata={name: value for name in _METADATA if (value := fields.get(name)) is not None},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from clew.adapters.texts import recorded_role
 from clew.model.message import Message
 
 ITEM: Final = "openai.item"
@@ -60,7 +61,7 @@ def is_user_message(item: Mapping[str, Any]) -> bool:
 def _role(item: Mapping[str, Any], kind: str) -> str:
     role = item.get("role")
     if isinstance(role, str) and role:
-        return role
+        return recorded_role(role)
     return "tool" if kind.endswith("_output") else "assistant"
 
 
