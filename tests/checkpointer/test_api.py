@@ -120,6 +120,7 @@ SECTION_4 = [
     "areseal",
     "asearch",
     "asetup",
+    "ashared_messages",
     "asize",
     "astats",
     "astatus",

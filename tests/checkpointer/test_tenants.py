@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, Any] = {
     "attachments": {"a": "changed"},
     "info": clew.ThreadInfo(thread_id="t", thread_name="stolen"),
     "message_id": "m1",
+    "message_ids": ["m1"],
     "messages": [clew.Message(message_id="m1", role="user", content="changed")],
     "node_name": "n",
     "policy": clew.RetentionPolicy(max_history=1, max_bytes=0, message_ttl=timedelta(microseconds=1)),

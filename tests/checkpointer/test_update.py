@@ -253,3 +253,20 @@ def test_ten_changes_of_a_large_state_write_only_the_changes(store):
         checkpointer.update_state("t", append={"messages": [text(("new", number), 200)]}, set={"n": number})
     total = sum(map(written, checkpointer.storage.commits))
     assert total < 10 * 900, total
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({"log": ["x" * 400] * 2}, {"log": ["x" * 400]}), ({"log": "none yet"}, {"log": []})],
+    ids=["too large", "no list"],
+)
+def test_a_change_is_judged_by_the_head_and_not_by_what_this_process_knows_of_it(store, before, after):
+    mine, theirs = store.open(max_state_bytes=1000), store.open(max_state_bytes=1000)
+    mine.put_state("t", before)
+    theirs.put_state("t", after)
+    mine.update_state("t", append={"log": ["y" * 400]})
+    assert mine.get_state("t") == {"log": [*after["log"], "y" * 400]}
+    theirs.put_state("t", before)
+    with pytest.raises((clew.StateTooLargeError, clew.ConfigError)):
+        mine.update_state("t", append={"log": ["y" * 400]})
+    assert mine.get_state("t") == before

@@ -23,7 +23,7 @@ from clew.checkpointer.loader import Loader, unreadable
 from clew.codec.index import ThreadIndex
 from clew.codec.rows import MERGE_LEVEL, merge_rows
 from clew.codec.state import Encoded
-from clew.errors import UNREADABLE, ClewError, ConflictError
+from clew.errors import UNREADABLE, ClewError, ConfigError, ConflictError, StateTooLargeError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint, CheckpointMetadata
 from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, TheHead
@@ -156,6 +156,11 @@ class Saver:
                     await self._merge_soon(address.thread_id, index)
                 return saved
             except OutdatedViewError:
+                known = None
+            except (StateTooLargeError, ConfigError):
+                # The change does not fit the state that this process knows. The head may be another one by now.
+                if known is None:
+                    raise
                 known = None
             except UNREADABLE as error:
                 # Another process may have removed what this one knew. What was just read is damaged.
