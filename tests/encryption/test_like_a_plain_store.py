@@ -17,6 +17,8 @@ from tests.encryption.support import ENCRYPTION
 
 OF_ITS_OWN = {
     "test_a_description_that_lacks_a_field_is_damaged_and_hides_no_other": "it writes a plain one, which is refused",
+    "test_stored_data_that_is_not_a_message_is_a_damaged_message_and_hides_no_other": "it writes plain ones",
+    "test_stored_data_that_is_not_a_description_is_a_damaged_thread_and_hides_no_other": "the same",
     "test_a_damaged_digest_costs_space_not_data": "it is authenticated with the values: test_tampering.py",
     "test_a_damaged_search_text_is_a_damaged_message": "there is none",
     "test_a_damaged_checkpoint_is_named_and_the_others_load": "but for the checksum, which is not looked at: below",

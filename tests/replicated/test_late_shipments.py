@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
@@ -150,7 +152,7 @@ def test_a_retry_in_the_other_store_creates_a_deleted_thread_as_another_one():
         slow, other = pair.process(), pair.process()
         created = commit("t", messages=[message("m1")])
         # The slow process sends it to the primary, and does not get the answer.
-        begun = slow.replicated._incarnations.propose(created, "primary")
+        begun = asyncio.run(slow.replicated._incarnations.propose(created, pair.primary.storage, "primary"))
         known = other.apply(replace(created, begin=begun)).basis
         other.apply(deletion("t"))
         lose_primary(pair, slow)

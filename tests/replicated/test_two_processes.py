@@ -266,14 +266,18 @@ def test_a_retried_creation_proposes_a_new_incarnation_on_the_same_store():
     """Found by the simulator: it proposed the same incarnation again, and a late writer was
     accepted."""
     made = full_commit("t", commit_id="first")
-    incarnations = Incarnations()
-    first = incarnations.propose(made, "primary")
-    assert incarnations.propose(made, "secondary") == first
-    again = incarnations.propose(made, "secondary")
+    incarnations, empty = Incarnations(merged=False), MemoryStorage()
+
+    def propose(side):
+        return asyncio.run(incarnations.propose(made, empty, side))
+
+    first = propose("primary")
+    assert propose("secondary") == first
+    again = propose("secondary")
     assert again != first
-    assert incarnations.propose(made, "primary") == again
+    assert propose("primary") == again
     incarnations.forget(made)
-    assert incarnations.propose(made, "secondary") != again
+    assert propose("secondary") != again
 
 
 def test_a_lease_in_the_secondary_refuses_late_commits_of_an_earlier_lease():

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from clew.adapters.texts import recorded_role
+from clew.errors import ConfigError
 from clew.model.message import Message
 
+ITEMS: Final = "items"
+"""The field of the state with the session's items."""
+MESSAGE_IDS: Final = "message_ids"
+"""The field with each item's id in the conversation record; `None` for items that are not recorded.
+"""
 ITEM: Final = "openai.item"
 """Metadata key for the item without the field that became the message's content."""
 SHOWN: Final = "openai.content"
@@ -83,3 +89,33 @@ def _spoken(value: Any, *, spoken: bool = False) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from _spoken(inner, spoken=spoken)
+
+
+def checked_item(item: Any, at: int) -> dict[str, Any]:
+    """Return a copy of an item. Raises ConfigError if it is not a dict."""
+    if not isinstance(item, Mapping):
+        raise ConfigError(
+            f"items[{at}] must be a dict, not {type(item).__name__}; a run item gives one: to_input_item()"
+        )
+    return dict(item)
+
+
+def messages_of(items: Sequence[Mapping[str, Any]], ids: Sequence[str | None]) -> list[Message]:
+    """Convert those items that have an id in the conversation record."""
+    return [message_of(item, key) for item, key in zip(items, ids, strict=True) if key is not None]
+
+
+def items_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Convert those messages that are items."""
+    return [item for message in messages if (item := item_of(message)) is not None]
+
+
+def rebuilt(state: Any, messages: list[Message]) -> dict[str, Any]:
+    """Return the state of the newest intact checkpoint, updated from the conversation record."""
+    rest = state if isinstance(state, dict) else {}
+    recorded = {each.message_id: item for each in messages if (item := item_of(each)) is not None}
+    pairs = zip(rest.get(ITEMS, []), rest.get(MESSAGE_IDS, []), strict=False)
+    kept = [(item, key) for item, key in pairs if key is None or key in recorded]
+    known = {key for _, key in kept}
+    kept += [(item, key) for key, item in recorded.items() if key not in known]
+    return {**rest, ITEMS: [item for item, _ in kept], MESSAGE_IDS: [key for _, key in kept]}

@@ -14,7 +14,16 @@ from agents import SessionSettings
 from agents.memory.session_settings import coerce_session_settings
 from agents.tracing import get_current_trace
 
-from clew.adapters.openai_agents.items import is_user_message, item_of, message_of
+from clew.adapters.openai_agents.items import (
+    ITEMS,
+    MESSAGE_IDS,
+    checked_item,
+    is_user_message,
+    items_of,
+    message_of,
+    messages_of,
+    rebuilt,
+)
 from clew.adapters.options import open_store
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
@@ -28,11 +37,6 @@ from clew.model.thread import ThreadInfo
 if TYPE_CHECKING:
     from agents import TResponseInputItem
 
-ITEMS: Final = "items"
-"""The field of the state with the session's items."""
-MESSAGE_IDS: Final = "message_ids"
-"""The field with each item's id in the conversation record; `None` for items that are not recorded.
-"""
 _WRITES: Final = frozenset({"add_items", "pop_item", "fork", "compaction"})
 """Node names of the checkpoints that sessions write."""
 _PROTOCOL: Final = ("get_items", "add_items", "pop_item", "clear_session")
@@ -101,7 +105,7 @@ class ClewSession:
             checkpoint = await self._checkpointer.aget_checkpoint(self.config)
             items = self._items(checkpoint)
         except CorruptRecordError as error:
-            items = _items_of(await self._checkpointer.alist_messages(self.config, limit=None))
+            items = items_of(await self._checkpointer.alist_messages(self.config, limit=None))
             if not items:
                 raise
             _log.warning("damaged checkpoint: session %r is read from its record: %s", self.session_id, error)
@@ -117,7 +121,7 @@ class ClewSession:
         Raises ThreadDeletedError if the session was cleared since it was read, and ConfigError if
         the thread is not a session.
         """
-        added = [_checked(item, at) for at, item in enumerate(items)]
+        added = [checked_item(item, at) for at, item in enumerate(items)]
         if not added:
             return
         try:
@@ -208,7 +212,7 @@ class ClewSession:
 
     async def repair(self) -> None:
         """Rebuild the head from the conversation record, if the newest checkpoint is damaged."""
-        await self._checkpointer.arepair(self.config, rebuild=_rebuilt)
+        await self._checkpointer.arepair(self.config, rebuild=rebuilt)
 
     async def aclose(self) -> None:
         """Close the store, if this session opened it."""
@@ -235,7 +239,7 @@ class ClewSession:
         await self._checkpointer.aupdate_state(
             self._config_to_write(),
             append={ITEMS: items, MESSAGE_IDS: ids},
-            messages=_messages_of(items, ids),
+            messages=messages_of(items, ids),
             node_name="add_items",
         )
 
@@ -306,13 +310,13 @@ class ClewSession:
             await self._checkpointer.aput_checkpoint(
                 {**self._config_to_write(), "checkpoint_id": checkpoint.checkpoint_id},
                 {**checkpoint.state, ITEMS: items[kept] + new, MESSAGE_IDS: kept_ids + new_ids},
-                messages=[*said, *_messages_of(new, new_ids)],
+                messages=[*said, *messages_of(new, new_ids)],
                 **record,
                 node_name=node_name,
                 on_conflict="reject",
             )
 
-        await save_cleaned(save, [_checked(item, at) for at, item in enumerate(added)])
+        await save_cleaned(save, [checked_item(item, at) for at, item in enumerate(added)])
 
     async def _said_again(
         self, items: Sequence[dict[str, Any]], ids: Sequence[str | None], gone: Iterable[str]
@@ -392,30 +396,3 @@ class ClewSession:
         except ConflictError:
             return False
         return True
-
-
-def _checked(item: Any, at: int) -> dict[str, Any]:
-    if not isinstance(item, Mapping):
-        raise ConfigError(
-            f"items[{at}] must be a dict, not {type(item).__name__}; a run item gives one: to_input_item()"
-        )
-    return dict(item)
-
-
-def _messages_of(items: Sequence[Mapping[str, Any]], ids: Sequence[str | None]) -> list[Message]:
-    return [message_of(item, key) for item, key in zip(items, ids, strict=True) if key is not None]
-
-
-def _items_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    return [item for message in messages if (item := item_of(message)) is not None]
-
-
-def _rebuilt(state: Any, messages: list[Message]) -> dict[str, Any]:
-    """Return the state of the newest intact checkpoint, updated from the conversation record."""
-    rest = state if isinstance(state, dict) else {}
-    recorded = {each.message_id: item for each in messages if (item := item_of(each)) is not None}
-    pairs = zip(rest.get(ITEMS, []), rest.get(MESSAGE_IDS, []), strict=False)
-    kept = [(item, key) for item, key in pairs if key is None or key in recorded]
-    known = {key for _, key in kept}
-    kept += [(item, key) for key, item in recorded.items() if key not in known]
-    return {**rest, ITEMS: [item for item, _ in kept], MESSAGE_IDS: [key for _, key in kept]}

@@ -18,6 +18,8 @@ from clew.ids import new_id
 from clew.model.commit import Applied, Begin, Commit
 from clew.model.queries import CheckpointPage, Content, ValuePage
 from clew.model.records import Basis, LeaseRecord
+from clew.storage.protocol import Storage
+from clew.storage.replicated.copies import chain_end
 from clew.storage.replicated.failover import Side
 
 _REMEMBERED: Final = 10_000
@@ -76,22 +78,23 @@ class Incarnations:
     A retry on the other store proposes the same incarnation, because the first attempt may have
     created the thread. A retry on the same store proposes a new one: if the first attempt created
     the thread and the retry has to create it again, it was deleted in between, and a caller that knew it
-    must get an error. So does a retry on the other store if that has had the thread (`anew`).
+    must get an error. So does a retry on the other store if that has had the thread: its chain stays when
+    the thread is deleted. Not if the stores' commits are `merged` (async mode): two incarnations would be
+    two threads there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, merged: bool) -> None:
+        self._merged = merged
         self._proposed: BoundedMap[tuple[str, str], tuple[Side, Begin]] = BoundedMap(max_entries=_REMEMBERED)
 
-    def changes_store(self, commit: Commit, side: Side) -> bool:
-        """Return whether the last attempt to apply `commit` was on the other store."""
-        known = self._proposed.get((commit.thread_id, commit.commit_id))
-        return known is not None and known[0] != side
-
-    def propose(self, commit: Commit, side: Side, *, anew: bool = False) -> Begin:
+    async def propose(self, commit: Commit, store: Storage, side: Side) -> Begin:
         """Return the incarnation for an attempt to apply `commit` to that store."""
         key = commit.thread_id, commit.commit_id
         known = self._proposed.get(key)
-        begin = Begin(incarnation=new_id()) if anew or known is None or known[0] == side else known[1]
+        anew = known is None or known[0] == side
+        if not anew and not self._merged:
+            anew = await chain_end(store, commit.thread_id) is not None
+        begin = Begin(incarnation=new_id()) if anew or known is None else known[1]
         self._proposed.put(key, (side, begin))
         return begin
 

@@ -42,14 +42,7 @@ from clew.model.status import Status
 from clew.storage.execution import pause
 from clew.storage.protocol import Capabilities, Own, Storage
 from clew.storage.replicated.coordinator import Coordinator
-from clew.storage.replicated.copies import (
-    BusyError,
-    Unbroken,
-    chain_end,
-    check_complete,
-    end_of_chain,
-    must_be_complete,
-)
+from clew.storage.replicated.copies import BusyError, Unbroken, check_complete, end_of_chain, must_be_complete
 from clew.storage.replicated.failover import Settings, Silent, Use
 from clew.storage.replicated.feed import PairFeed
 from clew.storage.replicated.fence import Incarnations, lease_lost, lease_with_term, with_term, without_term
@@ -132,7 +125,7 @@ class ReplicatedStorage(StorageWrapper):
             suspends=self.capabilities.suspends,
         )
         self._feed = PairFeed(self._primary, self._secondary, clock)
-        self._incarnations = Incarnations()
+        self._incarnations = Incarnations(merged=mode == "async")
         self._chains_ended: BoundedMap[str, int] = BoundedMap(max_entries=_REMEMBERED)
         self._warned = False
         self._closed = False
@@ -226,8 +219,7 @@ class ReplicatedStorage(StorageWrapper):
         """Return the commit for the store, with its journal entry."""
         commit = without_term(commit, use.term)
         if commit.begin is None:
-            anew = self._incarnations.changes_store(commit, use.side) and await self._has_had(store, commit.thread_id)
-            commit = replace(commit, begin=self._incarnations.propose(commit, use.side, anew=anew))
+            commit = replace(commit, begin=await self._incarnations.propose(commit, store, use.side))
         fork = commit.fork
         if fork is not None and fork.checkpoint_id is None:
             # By the time the other store gets the commit, its head may be another one.
@@ -238,14 +230,6 @@ class ReplicatedStorage(StorageWrapper):
         # The secondary always acknowledges alone when it serves, the primary only in async mode.
         lone = use.side == "secondary" or self._sync_writer is None
         return replace(commit, journal=pack(commit, term=use.term, lone=lone))
-
-    async def _has_had(self, store: Storage, thread_id: str) -> bool:
-        """Return whether the store has a chain of the thread, which stays when the thread is deleted.
-
-        Only in sync mode, where the store that serves replaces what the other one did alone. In async mode both are
-        merged, and two incarnations would be two threads.
-        """
-        return self._sync_writer is not None and await chain_end(store, thread_id) is not None
 
     async def _wait_for_room(self, store: Storage, use: Use) -> None:
         """Wait while the journal is full. Raises TransientStorageError after the timeout."""
