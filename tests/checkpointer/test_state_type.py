@@ -153,6 +153,17 @@ def test_a_state_that_could_not_be_loaded_is_not_saved(store, cls: Any, durabili
     assert memory.list_messages("t") == []
 
 
+def test_an_object_of_another_class_is_neither_loaded_nor_saved_although_its_fields_fit(store):
+    record = clew.Record("Hotel", {"city": "Lisbon"})
+    store.open().put_state("t", record)
+    memory = store.open(state_type=Trip)
+    with pytest.raises(clew.ConfigError, match="an object of the class Hotel, not Trip"):
+        memory.get_state("t")
+    with pytest.raises(clew.ConfigError, match="an object of the class Hotel, not Trip"):
+        memory.put_state("t", record)
+    assert store.open().get_state("t") == record
+
+
 def test_a_mapping_that_is_no_dict_is_saved_if_it_fits(store):
     memory = store.open(state_type=Trip)
     memory.put_state("t", OrderedDict(city="Lisbon"))

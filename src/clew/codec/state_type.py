@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from clew.codec.classes import fields_of, needed_of
+from clew.codec.registry import Record
 from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ConfigError
 
@@ -28,10 +29,14 @@ def loader_of(cls: type) -> Callable[[Any], Any] | None:
     def load(state: Any) -> Any:
         if isinstance(state, origin) or state is None:
             return state
-        if not isinstance(state, Mapping) or fields is None:
+        # A Record is a mapping, too, but one of another class: this one is registered.
+        if isinstance(state, Record) or not isinstance(state, Mapping) or fields is None:
+            found = f"of type {type(state).__name__}"
+            if isinstance(state, Record):
+                found = f"an object of the class {state.type_name}"
             raise ConfigError(
-                f"the state is of type {type(state).__name__}, not {origin.__name__}, which is the checkpointer's "
-                f"state_type; use a checkpointer without state_type for it"
+                f"the state is {found}, not {origin.__name__}, which is the checkpointer's state_type; use a checkpointer "
+                f"without state_type for it"
             )
         return _converted(dict(state), origin, fields)
 
