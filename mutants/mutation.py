@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import shutil
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,7 +30,7 @@ class MutationError(Exception):
     """A mutation does not fit its source, or breaks more than its rule."""
 
 
-class Change:
+class Change(ABC):
     """One change of a source file: in `file`, `new` replaces `old`, which occurs exactly once.
 
     If `may_hang` is set, tests that exceed the time limit have detected the mutant. Otherwise that
@@ -44,14 +45,14 @@ class Change:
     may_hang: bool
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """A short name for tables and errors."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def path(self) -> str:
         """The path of the file below `src/`."""
-        raise NotImplementedError
 
     def mutated(self, sources: Path = SOURCES) -> str:
         """Return the mutated text. Raises MutationError unless `old` occurs exactly once."""

@@ -20,7 +20,7 @@ PROMISES = {
     8: "A copy is one consistent moment, or nothing.",
     9: "A process without a store's key is refused; a foreign record is named and stepped over.",
     10: "A save does not get slower when a thread outgrows the writer's memory.",
-    11: "The error of a background save goes to whoever caused it.",
+    11: "The error of a background save is raised for the user whose save failed.",
     12: "A release leaves no thread, no loop and nothing of the caller's context.",
     13: "Cancelling one caller while connections open harms no other.",
     14: "LangGraph: nothing comes back as another type without notice.",

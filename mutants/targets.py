@@ -56,7 +56,7 @@ class Group:
 
     @property
     def allowed(self) -> str:
-        """What the probe makes, for its error."""
+        """The subject of the error that a failed probe raises."""
         return "usual calls" if self.probe == API else "commits that the rules allow"
 
 

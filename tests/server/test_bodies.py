@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-import clew
-from tests.server.support import client
 from tests.server.test_api import served
-
-
-@pytest.fixture(scope="module")
-def document():
-    async def read():
-        async with client(clew.connect("memory://")) as http:
-            return (await http.get("/docs/openapi.json")).json()
-
-    return asyncio.run(read())
 
 
 def test_a_body_without_required_fields_may_be_left_out(document):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import clew
@@ -11,7 +9,6 @@ from clew.server import app
 from clew.server.problems import Problem
 from clew.server.queries import checked, parameters
 from clew.server.routes import threads
-from tests.server.support import client
 from tests.server.test_api import served
 
 
@@ -78,15 +75,6 @@ def test_all_declared_parameters_are_known(document):
         for method, operation in item.items():
             declared = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
             assert set(parameters(handlers[method, path])) == declared, f"{method} {path}"
-
-
-@pytest.fixture(scope="module")
-def document():
-    async def read():
-        async with client(clew.connect("memory://")) as http:
-            return (await http.get("/docs/openapi.json")).json()
-
-    return asyncio.run(read())
 
 
 def test_a_parameter_that_is_a_list_may_be_repeated():

@@ -52,7 +52,7 @@ class Runner(Runs, Protocol):
 
 
 _FORMS = {"turn": "async with aturn()", "lease": "async with alease()", "watch": "async for … in awatch()"}
-"""How an async caller writes what is not awaited."""
+"""The async form of the methods whose result is not awaited."""
 
 
 class Advice:

@@ -26,7 +26,7 @@ from clew.storage.execution import is_sync_call_in_loop, may_block
 PATIENCE: Final = 5.0
 """A queue that has not moved for so many seconds is dissolved: its leader may hang."""
 LOOK: Final = 0.1
-"""How often a waiting writer checks whether the leader is still there, in seconds."""
+"""Seconds between two checks of a waiting writer that its leader is still there."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -17,7 +17,7 @@ _WORDS: Final = {
     "list_threads and list_messages list everything": "`clew threads` and `clew messages` list everything",
     "rewind takes": "`clew rewind` takes",
 }
-"""What the API advises that has no option of the same name."""
+"""Advice that names no parameter: the phrase of the API, and that of the command line."""
 _QUOTED: Final = re.compile(r"((?<!\w)'[^']*'(?!\w)|\"[^\"]*\")")
 """Ids and other values, which stay as they are. An apostrophe inside a word begins none."""
 

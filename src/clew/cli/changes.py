@@ -89,7 +89,7 @@ def delete(
 
 
 def _confirm(question: str) -> None:
-    """Raise Abort if the answer is no, and ConfigError if there is none."""
+    """Ask, and return if the answer is yes. Raises Abort if it is no, and ConfigError if nobody answers."""
     try:
         # On standard error, so that --json prints JSON only.
         agreed = typer.confirm(question, err=True)
