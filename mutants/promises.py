@@ -371,7 +371,7 @@ MUTATIONS = [
     Regression(
         6,
         "checkpointer/records.py",
-        "        if not isinstance(getattr(message, field), kinds):\n            raise Corrupt",
+        "        if type(value) not in kinds and not isinstance(value, kinds):\n            raise Corrupt",
         "        if False:\n            raise Corrupt",
         _DAMAGE,
         "not_a_message",
@@ -458,7 +458,7 @@ MUTATIONS = [
     Regression(
         10,
         "codec/index.py",
-        "        if weight > room and index.state_weight <= self.max_bytes:\n",
+        "        if weight > room and state <= self.max_bytes:\n",
         "        if False:\n",
         _SIZE,
         "outgrows_the_writers_memory",
@@ -869,8 +869,8 @@ MUTATIONS = [
     Regression(
         30,
         "checkpointer/saver.py",
-        "in_turn((address.thread_id, fence, in_background()), save, write)",
-        "in_turn(object(), save, write)",
+        "in_turn(key, item, write)",
+        "in_turn(object(), item, write)",
         _CONTENTION,
         "try_each_commit_once and sqlite",
     ),

@@ -25,7 +25,7 @@ from clew.codec.state import Encoded
 from clew.errors import ClewError, ThreadDeletedError, TransientStorageError
 from clew.model.commit import Applied, BackTo, Commit, NewCheckpoint, Removal
 from clew.model.config import Address
-from clew.model.records import AttachmentRecord, Basis, MessageRecord
+from clew.model.records import Basis, MessageRecord
 from clew.storage.execution import pause
 from clew.storage.protocol import StaleBasisError
 
@@ -38,45 +38,59 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 0.002, 0.1
 another process."""
 
 
+Encode = Callable[[ThreadIndex | None], Encoded]
+
+
 class OutdatedViewError(Exception):
     """The checkpoint to change belongs to a log that was replaced: read it again. Never reaches users."""
 
 
-class Save(Struct, frozen=True, kw_only=True):
+class Extras(Struct, frozen=True, kw_only=True):
+    """The parts of a save's commit that its checkpoint does not need.
+
+    The commit id is the checkpoint's id, unless the caller gives another, as it must for an id that
+    may be reused.
+    """
+
+    messages: tuple[MessageRecord, ...] = ()
+    remove: Removal | None = None
+    back_to: BackTo | None = None
+    commit_id: str | None = None
+
+
+NO_EXTRAS: Final = Extras()
+
+
+class Save(Struct, frozen=True):
     """A checkpoint to save. `encode` may be called more than once; the commit id stays the same.
 
     The encoded state may refer to values of `log`; if the thread has another log by then,
-    OutdatedViewError.
+    OutdatedViewError. `origin` is the call that made this save, for the observer.
     """
 
     address: Address
-    encode: Callable[[ThreadIndex | None], Encoded]
     new: NewCheckpoint
+    extras: Extras
+    encode: Encode
     at: datetime
-    commit_id: str
-    fence: int | None = None
-    messages: tuple[MessageRecord, ...] = ()
-    attachments: tuple[AttachmentRecord, ...] = ()
-    remove: Removal | None = None
-    back_to: BackTo | None = None
-    log: Basis | None = None
+    fence: int | None
     origin: Any = None
-    """The call that made this save, for the observer."""
+    log: Basis | None = None
 
     def commit(self, encoded: Encoded, basis: Basis | None) -> Commit:
+        extras = self.extras
         return Commit(
-            commit_id=self.commit_id,
+            commit_id=extras.commit_id or self.new.checkpoint_id,
             thread_id=self.address.thread_id,
             user=self.address.user,
             at=self.at,
             basis=basis,
             fence=self.fence,
-            remove=self.remove,
+            remove=extras.remove,
             values=encoded.row,
             checkpoint=replace(self.new, size=encoded.size, body=encoded.body, covers=encoded.covers),
-            attachments=self.attachments,
-            messages=self.messages,
-            back_to=self.back_to,
+            messages=extras.messages,
+            back_to=extras.back_to,
         )
 
 
@@ -124,7 +138,7 @@ class Batch:
             if not isinstance(own, StaleBasisError):
                 raise own
             await self._catch_up(save.address, attempt)
-            if save.remove is not None and save.remove.as_of is not None:
+            if save.extras.remove is not None and save.extras.remove.as_of is not None:
                 raise own  # Encoding again does not help: the caller has to read again.
         raise too_busy(save.address.thread_id)
 

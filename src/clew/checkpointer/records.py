@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 from clew.checkpointer.users import Users
@@ -14,9 +15,9 @@ from clew.dialects.messages import derived, is_plain, received
 from clew.dialects.usage import NAMES as TOKENS
 from clew.dialects.usage import counted
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
-from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata, made
+from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata, quick_info, quick_metadata
 from clew.model.config import User, checked_text
-from clew.model.message import DAMAGED_ROLE, UNUSABLE_ROLES, Message, folded, timed
+from clew.model.message import DAMAGED_ROLE, UNUSABLE_ROLES, Message, folded, quick_message, timed
 from clew.model.records import MOST_TOKENS, AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.retention import LONGEST_TTL, RetentionPolicy
 from clew.model.thread import ThreadInfo
@@ -28,12 +29,12 @@ BAD_RECORD: Final = (*UNREADABLE, ConfigError, SchemaVersionError)
 
 
 def checkpoint_metadata(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointMetadata:
-    return made(CheckpointMetadata, _fields(codec, thread_id, user, record))
+    return quick_metadata(**_fields(codec, thread_id, user, record))
 
 
 def checkpoint_info(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointInfo:
     """The checkpoint for a list; if it is damaged, its metadata says so."""
-    return made(CheckpointInfo, {**_fields(codec, thread_id, user, record, in_list=True), "size": record.size})
+    return quick_info(**_fields(codec, thread_id, user, record, in_list=True), size=record.size)
 
 
 def _fields(
@@ -90,6 +91,8 @@ def message_records(
 ) -> tuple[MessageRecord, ...]:
     """The records to store. `metadata` is added to that of each message. Messages without a run get `run_id`, and those
     without a time that of `clock`."""
+    if not messages and type(messages) in (tuple, list):
+        return ()
     listed = enumerate(checked_messages(messages))
     found = [timed(received(message, f"messages[{at}]"), clock) for at, message in listed]
     return tuple([_message_record(codec, at, message, metadata or {}, run_id) for at, message in enumerate(found)])
@@ -105,14 +108,15 @@ def checked_messages(messages: Iterable[Any]) -> Iterable[Any]:
 def _message_record(
     codec: StateCodec, at: int, message: Message, metadata: Mapping[str, Any], run_id: str | None
 ) -> MessageRecord:
-    check_message(message, f"messages[{at}]")
+    name = f"messages[{at}]"
+    check_message(message, name)
     if (message.run_id is None and run_id is not None) or metadata:
         message = replace(message, metadata={**metadata, **message.metadata}, run_id=message.run_id or run_id)
-    tokens = counted(message.usage) or {}
+    tokens = (counted(message.usage) if message.usage else None) or {}
     return MessageRecord(
         message_id=message.message_id,
         # Packed first, so that text that can't be stored is refused with its path.
-        data=codec.pack(_message_content(message), name=f"messages[{at}]"),
+        data=codec.pack(_message_content(message), name=name),
         text=folded(message.search_text()),
         tool_calls=len(message.tool_calls),
         run_id=message.run_id,
@@ -124,37 +128,33 @@ def _message_record(
 
 def _message_content(message: Message) -> dict[str, Any]:
     """The stored fields, without empty ones and without those that follow from what a provider wrote."""
-    content: dict[str, Any] = {
-        "role": message.role,
-        "content": message.content,
-        "tool_calls": list(message.tool_calls),
-        "metadata": dict(message.metadata),
-        "created_at": message.created_at,
-        "run_id": message.run_id,
-    }
+    content: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        content["tool_calls"] = list(message.tool_calls)
+    if message.metadata:
+        content["metadata"] = dict(message.metadata)
+    content["created_at"] = message.created_at
+    if message.run_id is not None:
+        content["run_id"] = message.run_id
     if message.tool_results:
         content["tool_results"] = list(message.tool_results)
     if message.usage:
         content["usage"] = message.usage
     if message.raw is None or message.format is None:
-        return _filled(content)
+        return content
     if is_plain(message.raw):
         if message.raw == {"role": message.role, "content": message.content}:
             content["format"] = message.format  # `raw` follows from the other fields.
-        return _filled(content)
+        return content
     follows = derived(message.raw, message.format)
     said = {"role", "content", "tool_calls", "tool_results"}
     if any(
         content.get(name) is not follows[name] and (content.get(name) or "") != (follows[name] or "") for name in said
     ):
         # Somebody changed the message, for example to redact it: what the provider wrote no longer holds.
-        return _filled(content)
+        return content
     kept = {name: value for name, value in content.items() if name not in said and value != follows.get(name)}
     return {**kept, "raw": message.raw, "format": message.format}
-
-
-def _filled(content: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in content.items() if value or name in ("role", "content")}
 
 
 def check_message(message: Message, name: str) -> None:
@@ -162,20 +162,22 @@ def check_message(message: Message, name: str) -> None:
     checked_text(f"{name}.message_id", message.message_id)
     if message.run_id is not None:
         checked_text(f"{name}.run_id", message.run_id)
-    for field, kinds, wanted in _MESSAGE_FIELDS:
-        value = getattr(message, field)
-        if not isinstance(value, kinds):
+    for value, (field, kinds, wanted) in zip(_message_fields(message), _MESSAGE_FIELDS, strict=True):
+        if type(value) not in kinds and not isinstance(value, kinds):
             raise ConfigError(f"{name}.{field} must be {wanted}, not {type(value).__name__}: {shown(value)}")
     if message.role in UNUSABLE_ROLES:
         raise ConfigError(
             f"{name}.role can't be {message.role!r}: say who speaks, as in 'user', 'assistant', 'system' or 'tool' "
             f"({DAMAGED_ROLE!r} marks listed messages whose record can't be read)"
         )
-    if not all(isinstance(result, Mapping) for result in message.tool_results):
+    if message.tool_results and not all(isinstance(result, Mapping) for result in message.tool_results):
         raise ConfigError(f"{name}.tool_results must be mappings with a 'tool_call_id' and a 'content'")
-    for field, count in (message.usage or {}).items():
-        if field in TOKENS and not (count is None or (type(count) is int and 0 <= count <= MOST_TOKENS)):
-            raise ConfigError(f"{name}.usage[{field!r}] must be a number of tokens, not {shown(count)}")
+    if message.usage:
+        for field, count in message.usage.items():
+            if field in TOKENS and not (count is None or (type(count) is int and 0 <= count <= MOST_TOKENS)):
+                raise ConfigError(f"{name}.usage[{field!r}] must be a number of tokens, not {shown(count)}")
+    if message.created_at.tzinfo is UTC:
+        return
     if message.created_at.utcoffset() is None:
         raise ConfigError(f"{name}.created_at has no time zone; use datetime.now(UTC)")
     try:
@@ -199,6 +201,11 @@ _MESSAGE_FIELDS: Final[tuple[tuple[str, tuple[type, ...], str], ...]] = (
     ("raw", (type(None), dict, Mapping), "a mapping"),
     ("format", (str, type(None)), "text"),
 )
+_message_fields: Final = attrgetter(*[field for field, _, _ in _MESSAGE_FIELDS])
+
+
+_NO_FIELDS: Final = {"content": "", "run_id": None, "usage": None, "raw": None, "format": None}
+"""What a message has that was stored without these fields."""
 
 
 def message_of(codec: StateCodec, record: MessageRecord) -> Message:
@@ -214,13 +221,13 @@ def message_of(codec: StateCodec, record: MessageRecord) -> Message:
             fields["raw"] = {"role": fields["role"], "content": fields["content"]}
         fields["tool_calls"] = tuple(fields.get("tool_calls") or ())
         fields["tool_results"] = tuple(fields.get("tool_results") or ())
-        message = Message(**fields)
+        message = quick_message(**{**_NO_FIELDS, "metadata": {}, **fields})
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise CorruptRecordError(f"the stored data is not a message: {error}") from error
-    for field, kinds, wanted in _MESSAGE_FIELDS:
-        if not isinstance(getattr(message, field), kinds):
-            raise CorruptRecordError(f"its {field} is not {wanted}: {shown(getattr(message, field))}")
-    if not all(isinstance(result, Mapping) for result in message.tool_results):
+    for value, (field, kinds, wanted) in zip(_message_fields(message), _MESSAGE_FIELDS, strict=True):
+        if type(value) not in kinds and not isinstance(value, kinds):
+            raise CorruptRecordError(f"its {field} is not {wanted}: {shown(value)}")
+    if message.tool_results and not all(isinstance(result, Mapping) for result in message.tool_results):
         raise CorruptRecordError("its tool_results are not mappings")
     if message.created_at.tzinfo is None or not isinstance(message.run_id, (str, type(None))):
         raise CorruptRecordError("its created_at has no time zone, or its run_id is not text")

@@ -8,6 +8,7 @@ from typing import Any, Generic
 from msgspec.structs import replace
 
 from clew.checkpointer.arguments import checked_conflict, keyed_id
+from clew.checkpointer.batch import Extras
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, same_log, too_busy
 from clew.checkpointer.loader import NOT_LOADED, Loader, missing_checkpoint
@@ -168,7 +169,7 @@ class RewindMethods(Generic[StateT]):
         """Save the state `None` as the head."""
         new: NewCheckpoint = self._saver.new_checkpoint(address, parent=None, checkpoint_id=keyed)
         encode = partial(self._engine.codec.encode, None, namespace=address.namespace)
-        saved = await self._saver.save(address, encode, new, back_to=back_to, remove=remove)
+        saved = await self._saver.save(address, encode, new, Extras(back_to=back_to, remove=remove))
         self._engine.cache.drop(address.thread_id)
         if saved.applied.repeated and (done := await self._loader.stored(address, new.checkpoint_id)) is not None:
             return done

@@ -15,9 +15,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.checkpointer.arguments import checked_mapping
+from clew.checkpointer.arguments import checked_conflict, checked_mapping, checked_node_name, checked_step
 from clew.checkpointer.background import in_background
-from clew.checkpointer.batch import MAX_SAVES, Batch, OutdatedViewError, Save, Saved, SaveWriter
+from clew.checkpointer.batch import (
+    MAX_SAVES,
+    NO_EXTRAS,
+    Batch,
+    Encode,
+    Extras,
+    OutdatedViewError,
+    Save,
+    Saved,
+    SaveWriter,
+)
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
 from clew.checkpointer.loader import Loader, unreadable
 from clew.codec.index import ThreadIndex
@@ -25,14 +35,12 @@ from clew.codec.rows import MERGE_LEVEL, merge_rows
 from clew.codec.state import Encoded
 from clew.errors import UNREADABLE, ClewError, ConfigError, ConflictError, StateTooLargeError
 from clew.ids import new_id
-from clew.model.checkpoint import Checkpoint, CheckpointMetadata
+from clew.model.checkpoint import Checkpoint, quick_checkpoint, quick_metadata
 from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, TheHead
-from clew.model.config import ANY_USER, Address
+from clew.model.config import ANY_USER, Address, checked_text
 from clew.model.queries import ValueQuery
 from clew.storage.execution import may_block
 from clew.upkeep.compaction import MERGE_FROM, rows_to_merge
-
-Encode = Callable[[ThreadIndex | None], Encoded]
 
 
 class Saver:
@@ -56,14 +64,14 @@ class Saver:
         metadata: Mapping[str, Any] | None = None,
         checkpoint_id: str | None = None,
     ) -> NewCheckpoint:
-        """A checkpoint without its state."""
+        """A checkpoint without its state. Raises ConfigError for arguments that can't be stored."""
         return NewCheckpoint(
-            checkpoint_id=new_id() if checkpoint_id is None else checkpoint_id,
+            checkpoint_id=new_id() if checkpoint_id is None else checked_text("new_id", checkpoint_id),
             namespace=address.namespace,
             parent=parent,
-            on_conflict=on_conflict,
-            node_name=node_name,
-            step=step,
+            on_conflict=on_conflict if on_conflict == "branch" else checked_conflict(on_conflict),
+            node_name=None if node_name is None else checked_node_name(node_name),
+            step=None if step is None else checked_step(step),
             run_id=address.run_id,
             size=0,
             metadata=self._codec.pack(checked_mapping(metadata, "metadata"), name="metadata") if metadata else b"",
@@ -71,29 +79,32 @@ class Saver:
             covers=(),
         )
 
-    def save_state(self, address: Address, state: Any, new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
-        """Save a whole state, now or in the background. For `more`, see `Save`.
+    def save_state(
+        self, address: Address, state: Any, new: NewCheckpoint, extras: Extras = NO_EXTRAS
+    ) -> Awaitable[Saved]:
+        """Save a whole state, now or in the background.
 
         Raises ConfigError for a state that could not be loaded as the checkpointer's `state_type`.
         """
         self._loader.typed(state)
         if self._engine.background is None or new.on_conflict == "reject":
             encode = partial(self._codec.encode, state, namespace=address.namespace)
-            return self.save(address, encode, new, **more)
+            return self.save(address, encode, new, extras)
         packed = self._codec.packed(state)
         encode = partial(self._codec.encode_packed, packed, namespace=address.namespace)
-        at, fence = self._engine.clock.now(), self._engine.fence(address.thread_id)
-        work = partial(self._save, address, encode, new, fence=fence, at=at, **more)
-        return self._defer(address, packed.size, at, work)
+        save = self._new_save(address, encode, new, extras)
+        return self._defer(address, packed.size, save.at, partial(self._save, save))
 
-    def update(self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
+    def update(
+        self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, extras: Extras = NO_EXTRAS
+    ) -> Awaitable[Saved]:
         """Save the checkpoint that `address` names with some fields changed, now or in the background."""
-        at = self._engine.clock.now()
-        more |= {"at": at, "fence": self._engine.fence(address.thread_id)}
-        if self._engine.background is None or (address.checkpoint_id and new.on_conflict == "reject"):
-            return self._update(address, changes, new, **more)
-        captured, size = self._codec.snapshot(changes)
-        return self._defer(address, size, at, partial(self._update, address, captured, new, **more))
+        now = self._engine.background is None or (address.checkpoint_id and new.on_conflict == "reject")
+        captured, size = (changes, 0) if now else self._codec.snapshot(changes)
+        edit = partial(self._codec.edit, fits=self._loader.fits, **captured)
+        save = self._new_save(address, partial(edit, None, ()), new, extras)
+        write = partial(self._in_turn, save, partial(self._update_in_turn, save, edit))
+        return write() if now else self._defer(address, size, save.at, write)
 
     async def apply(self, address: Address, commit: Commit, size: int) -> None:
         """Apply a commit of `size` bytes without values, now or in the background."""
@@ -108,53 +119,46 @@ class Saver:
         await background.put(address.thread_id, address.user, size, work)
         return Saved(Applied(basis=None, parent_id=address.checkpoint_id, created_at=at, saved_at=at))
 
-    def save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Awaitable[Saved]:
+    def save(
+        self, address: Address, encode: Encode, new: NewCheckpoint, extras: Extras = NO_EXTRAS
+    ) -> Awaitable[Saved]:
         """Encode, commit and remember, under the token of the lease that the current task holds.
 
         Concurrent writers of the thread take turns, and those who wait share a commit.
         """
-        return self._save(address, encode, new, fence=self._engine.fence(address.thread_id), **more)
+        return self._save(self._new_save(address, encode, new, extras))
 
-    async def _save(self, address: Address, encode: Encode, new: NewCheckpoint, **more: Any) -> Saved:
-        save = self._new_save(address, encode, new, **more)
-        return await self._in_turn(address, save.fence, save, partial(self._save_in_turn, address, save))
+    def _save(self, save: Save) -> Awaitable[Saved]:
+        return self._in_turn(save, self._save_in_turn, save)
 
-    async def _save_in_turn(self, address: Address, save: Save, writer: SaveWriter) -> Saved:
+    async def _save_in_turn(self, writer: SaveWriter) -> Saved:
+        assert writer.item is not None
         writer.take_along(MAX_SAVES - 1)
+        return await self._write(writer.item, writer)
+
+    async def _write(self, save: Save, writer: SaveWriter) -> Saved:
+        """Write `save` and those that the writer has taken along. Merges small rows if there are many by now."""
         batch = Batch(self._engine, writer)
         saved = await batch.write(save)
         index = batch.index
         if index is not None and len(index.loose) >= MERGE_FROM:
-            await self._merge_soon(address.thread_id, index)
+            await self._merge_soon(save.address.thread_id, index)
         return saved
 
-    async def _update(
-        self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, *, fence: int | None, **more: Any
-    ) -> Saved:
-        write = partial(self._update_in_turn, address, changes, new, fence=fence, **more)
-        return await self._in_turn(address, fence, None, write)
-
-    async def _update_in_turn(
-        self, address: Address, changes: Mapping[str, Any], new: NewCheckpoint, writer: SaveWriter, **more: Any
-    ) -> Saved:
-        edited = partial(self._codec.edit, fits=self._loader.fits, **changes)
-        loader = self._loader
+    async def _update_in_turn(self, save: Save, edit: Callable[..., Encoded], writer: SaveWriter) -> Saved:
+        """Apply a change to the state that it is meant for. `save` has the change applied to no state."""
+        address, loader = save.address, self._loader
         known = loader.known_view(address)
         for _ in range(STALE_ATTEMPTS):
             found = known or await loader.read_view(address)
             view, log = found if found is not None else (None, None)
             try:
-                encode, parent = partial(edited, None, ()), None
+                changed = save
                 if view is not None:
                     rows = () if view.entries is not None else await loader.rows_to_edit(address, view.body)
-                    encode, parent = partial(edited, view.body, rows, entries=view.entries), view.checkpoint_id
-                new = replace(new, parent=parent)
-                batch = Batch(self._engine, writer)
-                saved = await batch.write(self._new_save(address, encode, new, log=log, **more))
-                index = batch.index
-                if index is not None and len(index.loose) >= MERGE_FROM:
-                    await self._merge_soon(address.thread_id, index)
-                return saved
+                    encode = partial(edit, view.body, rows, entries=view.entries)
+                    changed = replace(save, new=replace(save.new, parent=view.checkpoint_id), encode=encode, log=log)
+                return await self._write(changed, writer)
             except OutdatedViewError:
                 known = None
             except (StateTooLargeError, ConfigError):
@@ -177,50 +181,32 @@ class Saver:
         raise too_busy(address.thread_id)
 
     def _in_turn(
-        self, address: Address, fence: int | None, save: Save | None, write: Callable[[SaveWriter], Awaitable[Saved]]
+        self, save: Save, write: Callable[[SaveWriter], Awaitable[Saved]], item: Save | None = None
     ) -> Awaitable[Saved]:
-        """Write in a turn of the thread's queue of writers.
+        """Write in a turn of the thread's queue of writers. Other writers may write `item` as well.
 
         Writers with and without its lease have different queues, and so do background saves: one
         may have to wait in the storage until the other is done.
         """
-        return self._engine.writers.in_turn((address.thread_id, fence, in_background()), save, write)
+        key = save.address.thread_id, save.fence, in_background()
+        return self._engine.writers.in_turn(key, item, write)
 
-    def _new_save(
-        self,
-        address: Address,
-        encode: Encode,
-        new: NewCheckpoint,
-        *,
-        fence: int | None,
-        at: datetime | None = None,
-        commit_id: str | None = None,
-        **more: Any,
-    ) -> Save:
-        """The commit id is the checkpoint's id, unless the caller gives another, as it must for an
-        id that may be reused."""
+    def _new_save(self, address: Address, encode: Encode, new: NewCheckpoint, extras: Extras) -> Save:
         engine = self._engine
-        return Save(
-            address=address,
-            encode=encode,
-            new=new,
-            at=at or engine.clock.now(),
-            commit_id=commit_id or new.checkpoint_id,
-            fence=fence,
-            origin=None if engine.observer is None else engine.observer.origin(),
-            **more,
-        )
+        origin = None if engine.observer is None else engine.observer.origin()
+        return Save(address, new, extras, encode, engine.clock.now(), engine.fence(address.thread_id), origin)
 
     def checkpoint(self, address: Address, new: NewCheckpoint, saved: Saved, state: Any) -> Checkpoint:
         """The saved checkpoint, for the user."""
         applied = saved.applied
-        return Checkpoint(
-            metadata=CheckpointMetadata(
+        updated_at = applied.saved_at or self._engine.clock.now()
+        return quick_checkpoint(
+            metadata=quick_metadata(
                 checkpoint_id=new.checkpoint_id,
                 thread_id=address.thread_id,
                 parent_id=applied.parent_id,
-                created_at=applied.created_at,
-                updated_at=applied.saved_at or self._engine.clock.now(),
+                created_at=applied.created_at or updated_at,
+                updated_at=updated_at,
                 node_name=new.node_name,
                 step=new.step,
                 run_id=new.run_id,

@@ -13,11 +13,9 @@ from clew.checkpointer.arguments import (
     checked_items,
     checked_mapping,
     checked_names,
-    checked_node_name,
-    checked_step,
     keyed_id,
 )
-from clew.checkpointer.batch import Saved
+from clew.checkpointer.batch import Extras, Saved
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.loader import NOT_LOADED, CheckpointFilter, Loader, Namespaces, missing_checkpoint
@@ -28,7 +26,7 @@ from clew.codec.diff import diff
 from clew.errors import ClewError, ConfigError, TransientStorageError, shown
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
 from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal, TheHead
-from clew.model.config import Address, Config, checked_text
+from clew.model.config import Address, Config
 from clew.model.diff import Diff
 from clew.model.generic import StateT, Untyped
 from clew.model.message import Message
@@ -106,19 +104,20 @@ class StateMethods(Generic[StateT]):
             },
             "remove": checked_names(remove, "remove"),
         }
-        new = self._new_checkpoint(
+        on_conflict = checked_conflict(on_conflict)
+        new = self._saver.new_checkpoint(
             address,
             parent=None,
             # Without a checkpoint to start from, a conflict tells that the head has moved.
-            on_conflict=checked_conflict(on_conflict) if address.checkpoint_id else "reject",
+            on_conflict=on_conflict if address.checkpoint_id else "reject",
             node_name=node_name,
             step=step,
             metadata=metadata,
-            new_id=_one_of(new_id, keyed),
+            checkpoint_id=_one_of(new_id, keyed),
         )
         records = message_records(self._engine.codec, messages, None, address.run_id, self._engine.clock)
-        commit_id = None if new_id is None else ids.new_id()
-        save = partial(self._saver.update, address, changes, new, messages=records, commit_id=commit_id)
+        extras = Extras(messages=records, commit_id=None if new_id is None else ids.new_id())
+        save = partial(self._saver.update, address, changes, new, extras)
         return await self._saved(address, new, NOT_LOADED, save, keyed)
 
     async def aput_checkpoint(
@@ -169,23 +168,24 @@ class StateMethods(Generic[StateT]):
                 'conversation="new" works in the main namespace: others have no conversation of their own'
             )
         keyed = keyed_id(idempotency_key, "put_checkpoint", address.thread_id, address.namespace)
-        new = self._new_checkpoint(
+        new = self._saver.new_checkpoint(
             address,
             parent=None if parent is None else address.checkpoint_id or HEAD,
-            on_conflict=checked_conflict(on_conflict),
+            on_conflict=on_conflict,
             node_name=node_name,
             step=step,
             metadata=metadata,
-            new_id=_one_of(new_id, keyed),
+            checkpoint_id=_one_of(new_id, keyed),
         )
         records = message_records(self._engine.codec, messages, None, address.run_id, self._engine.clock)
         gone = checked_ids(remove_messages, "remove_messages")
-        commit_id = None if new_id is None else ids.new_id()
-        remove = Removal(messages=gone) if gone else None
-        parts: dict[str, Any] = {"messages": records, "remove": remove, "commit_id": commit_id}
-        if conversation == "new":
-            parts["back_to"] = BackTo()
-        save = partial(self._saver.save_state, address, state, new, **parts)
+        extras = Extras(
+            messages=records,
+            remove=Removal(messages=gone) if gone else None,
+            back_to=BackTo() if conversation == "new" else None,
+            commit_id=None if new_id is None else ids.new_id(),
+        )
+        save = partial(self._saver.save_state, address, state, new, extras)
         return await self._saved(address, new, state, save, keyed)
 
     async def aget_checkpoint(
@@ -318,17 +318,6 @@ class StateMethods(Generic[StateT]):
                 raise missing_checkpoint(address)
             raise ConfigError(f"thread {address.thread_id!r} has no checkpoint to compare")
         return loaded.state
-
-    def _new_checkpoint(
-        self, address: Address, *, node_name: str | None, step: int | None, new_id: str | None, **more: Any
-    ) -> NewCheckpoint:
-        return self._saver.new_checkpoint(
-            address,
-            node_name=checked_node_name(node_name),
-            step=checked_step(step),
-            checkpoint_id=None if new_id is None else checked_text("new_id", new_id),
-            **more,
-        )
 
     put_state = blocking(aput_state)
     if TYPE_CHECKING:

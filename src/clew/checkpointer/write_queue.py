@@ -161,21 +161,22 @@ class WriteQueues:
         writer: Writer[Item, Result] = Writer(self, key, item)
         with writer.presence:
             try:
-                await writer.enter()
-                if isinstance(writer.outcome, Exception):
-                    raise writer.outcome
-                if writer.outcome is not None:
-                    return writer.outcome
+                if self._leaders.setdefault(key, writer) is writer:
+                    # The usual case: nobody else writes.
+                    writer.leads = True
+                else:
+                    await writer.enter()
+                    if isinstance(writer.outcome, Exception):
+                        raise writer.outcome
+                    if writer.outcome is not None:
+                        return writer.outcome
                 return await write(writer)
             finally:
                 writer.leave()
 
     def _join(self, writer: Writer[Any, Any]) -> None:
-        """Enter the queue of the writer's key; the first writer leads."""
+        """Enter the queue of the writer's key, in which another writer was first."""
         key = writer._key
-        if self._leaders.setdefault(key, writer) is writer:
-            writer.leads = True
-            return
         alone: Sequence[Writer[Any, Any]] = ()
         with self._lock:
             # Nobody leaves while the lock is held, but the leader may just have left.

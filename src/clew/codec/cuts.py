@@ -64,10 +64,9 @@ def closed(container: Container, count: int, content: bytes) -> bytes:
     return extension(container.tag, inner) if container.tag else inner
 
 
-def written_length(container: Container, keys: Iterable[int], values: Iterable[int]) -> int:
-    """Return the length of a map from the lengths of its keys and values."""
-    lengths = [*keys, *values]
-    inner = len(container.prefix) + len(header(container.shape, len(lengths) // 2)) + sum(lengths)
+def written_length(container: Container, count: int, content: int) -> int:
+    """Return the length of a map with `count` entries, whose keys and values take `content` bytes."""
+    inner = len(container.prefix) + len(header(container.shape, count)) + content
     return inner + extension_overhead(inner) if container.tag else inner
 
 

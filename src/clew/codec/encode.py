@@ -155,8 +155,9 @@ class Encoding:
         parts = entries.parts
         covers = [each for part in parts.values() for each in part.covers]
         written = [key + part.node for key, part in parts.items()]
-        if sum(map(len, written)) <= SPLIT:
-            return Part(closed(entries.container, len(parts), b"".join(written)), length, joined(covers))
+        content = b"".join(written)
+        if len(content) <= SPLIT:
+            return Part(closed(entries.container, len(parts), content), length, joined(covers))
         cut = self._cut(zip(written, map(len, written), [part.covers for part in parts.values()], strict=True))
         return self._node(entries.container, len(parts), length, runs_of(cut.numbers), covers)
 

@@ -147,7 +147,7 @@ class ThreadIndex:
 
     def keep_newest(self, count: int) -> None:
         """Forget the oldest digests if more than `count` values are known."""
-        if self._known <= count:
+        if self.known <= count:
             return
         if self._unread:
             self._read()
@@ -159,7 +159,7 @@ class ThreadIndex:
                 self._older = dict(islice(self._older.items(), surplus, None))
 
     @property
-    def _known(self) -> int:
+    def known(self) -> int:
         """The number of known values."""
         unread = sum(len(digests) for _, digests in self._unread) // DIGEST_SIZE if self._unread else 0
         return len(self._numbers) + len(self._older) + unread
@@ -172,11 +172,6 @@ class ThreadIndex:
         for view in self.views.values():
             weight += len(view.body) + view.size
         return weight
-
-    @property
-    def weight(self) -> int:
-        """Approximate memory in bytes."""
-        return self.state_weight + _ENTRY_BYTES * self._known
 
 
 class IndexCache:
@@ -203,10 +198,11 @@ class IndexCache:
 
     def put(self, thread_id: str, index: ThreadIndex) -> None:
         """Store `index` with its current weight, or drop it if its state exceeds the bound."""
-        weight, room = index.weight, self.max_bytes // 2
-        if weight > room and index.state_weight <= self.max_bytes:
-            index.keep_newest(min(room, self.max_bytes - index.state_weight) // _ENTRY_BYTES)
-            weight = index.weight
+        state, room = index.state_weight, self.max_bytes // 2
+        weight = state + _ENTRY_BYTES * index.known
+        if weight > room and state <= self.max_bytes:
+            index.keep_newest(min(room, self.max_bytes - state) // _ENTRY_BYTES)
+            weight = state + _ENTRY_BYTES * index.known
         self._indexes.put(thread_id, index, weight)
 
 

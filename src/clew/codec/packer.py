@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from datetime import time
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 import ormsgpack
@@ -26,9 +26,11 @@ from clew.codec.tags import SCALAR_BYTES, SCALARS, Tag, time_extension
 from clew.errors import ClewError, ConfigError, CorruptRecordError, UnsupportedTypeError, shown
 from clew.os_threads import start
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MAX_DEPTH = 200
 """Nesting depth that is always supported; the C encoder goes a little deeper."""
+_TEXT: Final = frozenset({str})
 _RECORD: Final = Tag.RECORD.value
 """A plain int, because comparing enum members is slow: a list has thousands of records."""
 _OPTIONS: Final = (
@@ -80,7 +82,7 @@ class Packer:
         """
         if type(obj) is dict:
             container, fields = DICT, obj
-            if not all(type(key) is str for key in fields):
+            if not _TEXT.issuperset(map(type, fields)):
                 return None
         else:
             entry = self._registry.by_class(type(obj))
@@ -268,10 +270,10 @@ def _unbuildable(entry: Entry, error: Exception) -> ConfigError:
     )
 
 
-def with_room(work: Callable[[], T]) -> T:
-    """Return `work()`. If the stack is too deep, run it again in a thread with a fresh one."""
+def with_room(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return the result of `work`. If the stack is too deep, run it again in a thread with a fresh one."""
     try:
-        return work()
+        return work(*args, **kwargs)
     except RecursionError:
         pass
     outcome: Answer[T] = Answer()
@@ -279,7 +281,7 @@ def with_room(work: Callable[[], T]) -> T:
 
     def again() -> None:
         try:
-            outcome.give(context.run(work))
+            outcome.give(context.run(work, *args, **kwargs))
         except BaseException as error:
             outcome.fail(error)
 

@@ -100,7 +100,9 @@ class StateCodec:
             item = self._packer.pack(state)
             size = len(item)
         else:
-            item, size = None, written_length(fields[0], map(len, fields[1]), map(len, fields[1].values()))
+            container, parts = fields
+            content = sum(map(len, parts)) + sum(map(len, parts.values()))
+            item, size = None, written_length(container, len(parts), content)
         self._check_size(size)
         return Packed(fields, item, size)
 
@@ -109,7 +111,7 @@ class StateCodec:
         return self._encode(packed, index, _memo(index, namespace))
 
     def _encode(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
-        return with_room(partial(self._cut, packed, index, memo))
+        return with_room(self._cut, packed, index, memo)
 
     def _cut(self, packed: Packed, index: ThreadIndex | None, memo: Memo | None) -> Encoded:
         encoding = Encoding(index)
@@ -146,8 +148,8 @@ class StateCodec:
             after = Edit(self._packer, encoding).apply(before, set=set, append=append, remove=remove)
             if fits is not None and after.container == DICT:
                 fits([self._packer.unpack(name) for name in after.parts])
-            lengths = [part.length for part in after.parts.values()]
-            size = written_length(after.container, map(len, after.parts), lengths)
+            content = sum(map(len, after.parts)) + sum([part.length for part in after.parts.values()])
+            size = written_length(after.container, len(after.parts), content)
             self._check_size(size)
             return self._encoded(encoding, encoding.map_of(after, size), after)
 

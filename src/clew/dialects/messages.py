@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ _TOOLS: Final = frozenset({"tool", "function"})
 _USAGE: Final = ("usage", "usage_metadata", "usageMetadata")
 """Fields in which a message may carry what its provider counted."""
 _PLAIN: Final = frozenset({"role", "content"})
+_PLAIN_OR_OWN: Final = _PLAIN | _OWN
 _SAID: Final = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
 """Fields of which a chat message has one. A message with other fields only is a mistake, such as a typo."""
 
@@ -37,6 +38,8 @@ def received(message: Any, name: str) -> Message:
         return message
     if is_plain(message):
         return Message(role=message["role"], content=message["content"], raw=message, format=CHAT)
+    if is_plain(message, _PLAIN_OR_OWN):
+        return Message.from_dict(message)
     raw = plain(message)
     if raw is None:
         raise ConfigError(
@@ -73,11 +76,11 @@ def received(message: Any, name: str) -> Message:
     return Message.from_dict({**fields, **own, "raw": rest, "format": dialect})
 
 
-def is_plain(message: Any) -> bool:
-    """Return whether `message` is nothing but a role and a text, as most messages are."""
+def is_plain(message: Any, fields: Set[str] = _PLAIN) -> bool:
+    """Return whether `message` has a role and a text, as most messages do, and nothing that is not in `fields`."""
     return (
         type(message) is dict
-        and message.keys() == _PLAIN
+        and _PLAIN <= message.keys() <= fields
         and type(message["role"]) is str
         and type(message["content"]) is str
     )

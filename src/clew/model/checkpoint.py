@@ -12,6 +12,7 @@ from clew.errors import ConfigError
 from clew.model.config import User
 from clew.model.dict_record import DictRecord
 from clew.model.generic import StateT
+from clew.model.quick import quick
 
 _C = TypeVar("_C")
 
@@ -39,13 +40,6 @@ def _with_usual_names(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("created_at") is None:
         fields["created_at"] = fields.get("updated_at")
     return fields
-
-
-def made(cls: type[_C], fields: Mapping[str, Any]) -> _C:
-    """Return a record of `cls`, all of whose fields have their usual names: lists make thousands of them."""
-    record = object.__new__(cls)
-    cls.__init__.__wrapped__(record, **fields)  # type: ignore[attr-defined]
-    return record
 
 
 @_takes_other_names
@@ -224,3 +218,8 @@ class Checkpoint(DictRecord, Generic[StateT]):
     def config(self) -> dict[str, Any]:
         """The config that names this checkpoint."""
         return self.metadata.config
+
+
+quick_metadata: Final = quick(CheckpointMetadata)
+quick_info: Final = quick(CheckpointInfo)
+quick_checkpoint: Final = quick(Checkpoint)

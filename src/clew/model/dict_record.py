@@ -48,27 +48,39 @@ class DictRecord:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild what `to_dict` returned. Raises ConfigError for unknown keys."""
-        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        if not isinstance(data, Mapping):
+        if type(data) is not dict and not isinstance(data, Mapping):
             raise ConfigError(f"{cls.__name__}.from_dict takes a mapping, not {type(data).__name__}")
-        if unknown := sorted(map(str, set(data) - known)):
+        kind: object = cls
+        known, readers = _reading_plan(kind)
+        if unknown := sorted(map(str, data.keys() - known)):
             raise ConfigError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(sorted(known))}")
+        content = dict(data)
         try:
-            return cls(**{name: cls._in(name, value) for name, value in data.items()})
+            for name, read in readers:
+                if content.get(name) is not None:
+                    content[name] = read(content[name])
+            return cls(**content)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"not a {cls.__name__}: {error}") from error
 
-    @classmethod
-    def _in(cls, name: str, value: Any) -> Any:
-        if value is None:
-            return None
-        if name in cls._times and isinstance(value, str):
-            return datetime.fromisoformat(value)
-        if name in cls._durations and isinstance(value, int | float):
-            return timedelta(seconds=value)
-        if name in cls._nested and not isinstance(value, DictRecord):
-            return _each(cls._nested[name].from_dict, value, name in cls._tuples, name in cls._mappings)
-        return tuple(value) if name in cls._tuples else value
+
+@lru_cache(maxsize=256)
+def _reading_plan(cls: type[DictRecord]) -> tuple[frozenset[str], list[tuple[str, Convert]]]:
+    """The names of a class's fields, and the fields that `from_dict` converts."""
+    names = frozenset(field.name for field in fields(cls))  # type: ignore[arg-type]
+    return names, [(name, read) for name in names if (read := _reader(cls, name)) is not None]
+
+
+def _reader(cls: type[DictRecord], name: str) -> Convert | None:
+    """The conversion of a field for `from_dict`. Most fields need none."""
+    if name in cls._times:
+        return lambda value: datetime.fromisoformat(value) if isinstance(value, str) else value
+    if name in cls._durations:
+        return lambda value: timedelta(seconds=value) if isinstance(value, int | float) else value
+    if name in cls._nested:
+        from_dict, is_tuple, is_mapping = cls._nested[name].from_dict, name in cls._tuples, name in cls._mappings
+        return lambda value: value if isinstance(value, DictRecord) else _each(from_dict, value, is_tuple, is_mapping)
+    return tuple if name in cls._tuples else None
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.ids import new_id
 from clew.model.dict_record import DictRecord
+from clew.model.quick import quick
 
 DAMAGED_ROLE: Final = "damaged"
 """The role of a listed message whose record can't be read."""
@@ -77,6 +78,9 @@ class Message(_Timed):
         results = [result["content"] for result in self.tool_results if isinstance(result.get("content"), str)]
         # A chat message of a tool has its result as its text.
         return "\n".join([text, *_called(self.tool_calls), *(result for result in results if result != text)])
+
+
+quick_message: Final = quick(Message)
 
 
 def timed(message: Message, clock: Clock) -> Message:

@@ -22,6 +22,8 @@ from clew.storage.wrapper import Kind, StorageWrapper
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 _T = TypeVar("_T")
+_READS: Final = ("checkpoints", "values", "attachments", "messages", "search", "threads")
+"""The operations that calls wait for most often."""
 
 
 class Keys(Protocol):
@@ -64,6 +66,12 @@ class KeyedStorage(StorageWrapper):
     async def _admit(self) -> None:
         _check(_read(await self.inner.own(Own.KEYS)), self.keys)
         self._admitted = True
+        self._open(*_READS)
+
+    def _open(self, *operations: str) -> None:
+        """Call the inner storage directly from now on: there is nothing left to check."""
+        for name in operations:
+            setattr(self, name, getattr(self.inner, name))
 
     async def _enlist(self) -> None:
         """Add this process's current key to the store's record."""
@@ -77,6 +85,7 @@ class KeyedStorage(StorageWrapper):
             if await self.inner.put_own(Own.KEYS, _encode(known), instead_of=stored):
                 break
         self._admitted = self._enlisted = True
+        self._open("apply", *_READS)
 
     async def keep_current(self) -> None:
         """Remove all keys but the current one from the store's record."""

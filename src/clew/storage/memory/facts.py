@@ -38,8 +38,8 @@ class MemoryFacts:
         return lease.token if lease else None
 
     def head(self, thread: Thread, namespace: str, *, without: frozenset[str]) -> str | None:
-        lineage = thread.namespaces.get(namespace, {})
-        return next((checkpoint_id for checkpoint_id in reversed(lineage) if checkpoint_id not in without), None)
+        newest = reversed(thread.namespaces.get(namespace, {}))
+        return next((each for each in newest if each not in without) if without else newest, None)
 
     def has_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> bool:
         return checkpoint_id in thread.namespaces.get(namespace, {})

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from clew.errors import ClewError
 from clew.ids import new_id
-from clew.model.commit import Applied, Begin, Commit, Removal
+from clew.model.commit import Applied, Begin, Commit
 from clew.model.config import ANY_USER, User
 from clew.model.feed import FeedPage, FeedQuery
 from clew.model.message import folded
@@ -125,10 +125,10 @@ class MemoryStorage:
         owner = existing.owner if existing else None
         thread = kept or self._new_thread(commit, decided)
         thread.begin(undo)
-        if kept:
-            removed = kept.remove(commit.remove or Removal(), decided.dropped, undo)
-        else:
+        if kept is None:
             removed = self._delete(existing)
+        else:
+            removed = kept.remove(commit.remove, decided.dropped, undo) if commit.remove is not None else 0
         if decided.origin:
             undo.append(decided.origin[0].log.forks, thread.log)
         thread.sequence += 1

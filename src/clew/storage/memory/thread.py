@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
 from typing import TypeVar
@@ -38,16 +38,13 @@ class Log:
 
     def release(self, undo: Undo) -> None:
         """Release the thread's hold. Ancestors that nothing holds any more are unlinked."""
-        undo.fields(self, _LOG_FIELDS)
+        undo.fields(self)
         self.held_by_thread = False
         log = self
         while log.parent and not log.held_by_thread and not log.forks:
-            undo.fields(log.parent, _LOG_FIELDS)
+            undo.fields(log.parent)
             log.parent.forks = [fork for fork in log.parent.forks if fork is not log]
             log = log.parent
-
-
-_LOG_FIELDS = tuple(each.name for each in fields(Log))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,7 +144,7 @@ class Thread:
     # copies.
 
     def begin(self, undo: Undo) -> None:
-        undo.fields(self, _THREAD_FIELDS)
+        undo.fields(self)
 
     def remove(self, removal: Removal, dropped: Iterable[StoredRow], undo: Undo) -> int:
         """Apply `removal` and drop rows. Returns the number of checkpoints and messages."""
@@ -290,9 +287,6 @@ class Thread:
                 undo.discard(self.own, made[1])
 
 
-_THREAD_FIELDS = tuple(each.name for each in fields(Thread))
-
-
 def without(kept: Mapping[K, V], keys: Iterable[K]) -> dict[K, V]:
     """A copy of `kept` without `keys`."""
     gone = set(keys)
@@ -306,6 +300,8 @@ def info(checkpoint: CheckpointRecord) -> CheckpointRecord:
 
 def size_of(record: CheckpointRecord | ValueRow | AttachmentRecord | MessageRecord | None) -> int:
     """The bytes of `record` that count in a thread's size."""
+    if record is None:
+        return 0
     match record:
         case CheckpointRecord():
             return len(record.body) + len(record.metadata)
@@ -315,4 +311,3 @@ def size_of(record: CheckpointRecord | ValueRow | AttachmentRecord | MessageReco
             return len(record.data) + len(record.text.encode())
         case AttachmentRecord():
             return len(record.data)
-    return 0
