@@ -184,6 +184,8 @@ BAD_CALLS: list[Any] = [
     lambda c: c.update_state("t", append={"m": {"role": "user"}}),
     lambda c: c.update_state("t", append={"m": 5}),
     lambda c: c.update_state("t", remove=[5]),
+    lambda c: c.update_state("t", remove=[bytearray(b"city")]),
+    lambda c: c.update_state("t", set={"n": 1}, remove=[["n"]]),
     lambda c: c.fork("t", 5.0),
     lambda c: c.fork("t", "\ud800"),
     lambda c: c.lease("t", ttl=0),

@@ -64,7 +64,11 @@ def checked_names(names: Iterable[str] | str, name: str) -> list[str]:
         return [names]
     if not isinstance(names, Iterable):
         raise ConfigError(f"{name} must be a list of names of fields, not {type(names).__name__}")
-    return list(names)
+    listed = list(names)
+    for at, each in enumerate(listed):
+        if not isinstance(each, str):
+            raise ConfigError(f"{name}[{at}] must be a field's name, not {type(each).__name__}: {shown(each)}")
+    return listed
 
 
 def checked_ids(ids: Iterable[str], name: str) -> tuple[str, ...]:
