@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from bench.conversation import messages
+from bench.goals import BEFORE
 from bench.measure import Call, Measure, in_turn
 from bench.targets.clew import Clew, ClewUpdate
 from bench.workloads.common import Results, Run
@@ -36,12 +37,25 @@ async def run(run: Run) -> Results:
             await _fill(store.checkpointer, sizes)
         for what, call in CALLS.items():
             run.report(what)
-            calls: dict[str, Call] = {store.name: partial(call, store.checkpointer) for store in stores}
+            calls: dict[str, Call] = {
+                store.name: partial(call, store.checkpointer) for store in stores if await _has(store, call)
+            }
             computed: dict[str, list[float]] = {}
             taken = await in_turn(calls, rounds=sizes.rounds, warm_up=min(5, sizes.rounds), computed=computed)
             results += Measure.times(what, taken)
             results += Measure.times(f"processor time: {what}", computed)
     return results
+
+
+async def _has(store: Clew, call: Callable[[Any, int], Awaitable[Any]]) -> bool:
+    """Return whether a store has the call: an earlier version may lack the method or one of its parameters."""
+    if not store.name.endswith(BEFORE):
+        return True
+    try:
+        await call(store.checkpointer, 0)
+    except (AttributeError, TypeError):
+        return False
+    return True
 
 
 async def _fill(memory: Any, sizes: Sizes) -> None:

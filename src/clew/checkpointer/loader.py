@@ -254,7 +254,9 @@ class Loader:
             infos = [
                 checkpoint_info(self._codec, address.thread_id, address.user, record) for record in page.checkpoints
             ]
-            found = [pair for pair in zip(infos, page.checkpoints, strict=True) if wanted.matches(pair[0])][:left]
+            found = list(zip(infos, page.checkpoints, strict=True))
+            if wanted.where:
+                found = [pair for pair in found if wanted.matches(pair[0])][:left]
             yield Matches(found, self._codec.open_rows(page.rows))
             if size is None or len(infos) < size:
                 return

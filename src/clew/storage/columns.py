@@ -67,7 +67,7 @@ class Columns(Generic[R]):
         self._make_record = make
         self._kinds = kinds
         self._times = [name for name, kind in kinds.items() if kind is _TIME]
-        self._bounds = [(name, kind.most) for name, kind in kinds.items() if kind.most is not None]
+        self._bounds = [(at, kind.most) for at, kind in enumerate(kinds.values()) if kind.most is not None]
         self._valid_types = frozenset(product(*(kind.types for kind in kinds.values())))
 
     def _make(self, row: Row) -> R:
@@ -75,10 +75,10 @@ class Columns(Generic[R]):
         return self._make_record(**self._checked(row))
 
     def _checked(self, row: Row) -> dict[str, Any]:
-        columns = dict(zip(self._kinds, row, strict=True))
-        for name, most in self._bounds:
-            if not 0 <= columns[name] <= most:
+        for at, most in self._bounds:
+            if not 0 <= row[at] <= most:
                 raise OverflowError
+        columns = dict(zip(self._kinds, row, strict=True))
         for name in self._times:
             columns[name] = moment(columns[name])
         return columns

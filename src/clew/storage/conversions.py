@@ -88,6 +88,8 @@ def pack_ranges(ranges: Iterable[Range]) -> bytes:
 
 def unpack_ranges(packed: bytes) -> tuple[Range, ...] | None:
     """The inverse of `pack_ranges`; `None` if `packed` is damaged."""
+    if not packed:
+        return ()
     numbers: list[int] = []
     number = shift = 0
     for byte in packed:
