@@ -43,8 +43,8 @@ class Answer(Generic[R]):
         return self._error
 
     def then(self, waker: Callable[[], object]) -> None:
-        """Call `waker` once when the answer arrives, in the thread that gives it, or now
-        if it has. It must not raise."""
+        """Call `waker` once: when the answer arrives, in the thread that gives it, or at once if it is there
+        already. `waker` must not raise."""
         self._wakers.append(waker)
         if self.done:
             self._wake()
@@ -58,8 +58,7 @@ class Answer(Generic[R]):
     def _sleep(self, timeout: float | None) -> bool:
         asleep = threading.Lock()
         asleep.acquire()
-        # The giving thread sets `done` before it calls the wakers, so this
-        # thread sees one or the other.
+        # The giving thread sets `done` before it calls the wakers, so this thread sees `done` or is woken.
         self._wakers.append(wake := asleep.release)
         if self.done or asleep.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             return True

@@ -76,7 +76,7 @@ class BoundedMap(Generic[K, V]):
     def put(self, key: K, value: V, weight: int = 1) -> list[tuple[K, V]]:
         """Store `value` as the most recently used, and return the entries evicted to make room for it.
 
-        A value that exceeds the bound alone is evicted itself, after all others.
+        A value that alone exceeds the bound is evicted itself, after all others.
         """
         expires = math.inf if self._ttl is None else self._clock.monotonic() + self._ttl
         evicted: list[tuple[K, V]] = []
@@ -90,7 +90,7 @@ class BoundedMap(Generic[K, V]):
                 self._weight -= old_weight
                 evicted.append((oldest, old_value))
             if not entries:
-                # An interrupt between the lines above can leave the sum wrong: here it is known.
+                # An interrupt between the lines above can leave a wrong sum. Without entries, it is 0.
                 self._weight = 0
         return evicted
 

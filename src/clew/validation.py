@@ -10,7 +10,7 @@ from clew.errors import ConfigError, shown
 Kind = Literal["number", "whole number", "number of seconds"]
 
 MOST_SECONDS: Final = 100 * 366 * 86_400
-"""A century. Timers of the system accept it, and datetimes within it of now exist."""
+"""A century. The system's timers accept it, and now plus a century is a valid datetime."""
 MOST: Final = 1 << 53
 """The greatest count or number of bytes. As a float it is still exact."""
 
@@ -36,7 +36,7 @@ def checked_number(
     )
     if is_number and at_most is None and value != math.inf:
         most = MOST_SECONDS if kind == "number of seconds" else MOST
-        # Only a number that is too large has to know of this bound.
+        # The error names this bound only for a number that is too large.
         at_most = most if value > most else None
     valid = (
         is_number

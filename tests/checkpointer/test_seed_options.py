@@ -103,10 +103,10 @@ def test_settings_of_the_connections_to_a_cache(pg):
         ({"redis_url": "redis+cluster://h", "redis_pool_config": {}}, "redis_pool_config does not fit"),
         ({"redis_url": "redis://h", "redis_pool_config": 5}, "must be a mapping"),
         ({"redis_url": "redis://h?pool_size=2", "redis_pool_config": {}}, "put all settings there"),
-        ({"redis_pool_config": {}}, "give that too"),
+        ({"redis_pool_config": {}}, "pass redis_url, too"),
         ({"id_type": "int"}, "leave id_type out; numeric thread ids are accepted"),
         ({"state_history_limit": -1}, "state_history_limit must be a whole number"),
-        ({"state_history_limit": 2, "durability": "background"}, "does not go with"),
+        ({"state_history_limit": 2, "durability": "background"}, "excludes durability"),
     ],
 )
 def test_options_that_can_t_be_honoured_are_refused_with_advice(pg, options, said):

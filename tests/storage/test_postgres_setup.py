@@ -221,7 +221,7 @@ def test_a_user_without_rights_to_create_uses_a_schema_that_is_there(name, tmp_p
             assert not isinstance(outcome, Exception)
             await storage.close()
             elsewhere = PgStorage(shared_postgres().replace("postgres@", f"{role}@"), schema="elsewhere")
-            with pytest.raises(StorageError, match="lacks a right"):
+            with pytest.raises(StorageError, match="lacks a privilege"):
                 await elsewhere.setup()
             await elsewhere.close()
         finally:

@@ -66,7 +66,7 @@ def active(container: InjectQ) -> Iterator[None]:
         try:
             variable.reset(token)
         except ValueError:
-            # The coroutine is being closed in another context. The one that it ran in is gone.
+            # The coroutine is closed in another context than the one that it ran in, which is gone.
             pass
 
 
@@ -88,8 +88,7 @@ def resolved(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return function
-    # Not isinstance(): an Inject default resolves itself to pretend to be an instance of its
-    # service.
+    # Not isinstance(): for that, an Inject default would look up its service.
     services = {name: each.default.service_type for name, each in parameters.items() if type(each.default) is Inject}
     if not services:
         return function

@@ -72,5 +72,5 @@ def _fields(value: Any) -> Iterable[str]:
 
 
 def recorded_role(role: str) -> str:
-    """`role` as a message of the record has it. An empty one does not end a run: it becomes "unknown"."""
+    """Return the role to record. A role that the record refuses becomes "unknown", instead of failing the run."""
     return "unknown" if role in UNUSABLE_ROLES else role

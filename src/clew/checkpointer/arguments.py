@@ -36,7 +36,7 @@ def checked_conflict(on_conflict: OnConflict) -> OnConflict:
 
 
 def keyed_id(idempotency_key: str | None, *place: str) -> str | None:
-    """The id of the commit that a call with this key makes at `place`, the first time and again; `None` without one."""
+    """The commit id for this idempotency key at `place`: the same for each repetition; `None` without a key."""
     if idempotency_key is None:
         return None
     parts = (*place, checked_text("idempotency_key", idempotency_key))
@@ -59,7 +59,7 @@ def checked_mapping(value: Mapping[str, Any] | None, name: str, of: str = "") ->
 
 
 def checked_names(names: Iterable[str] | str, name: str) -> list[str]:
-    """Names of fields; one name may stand alone."""
+    """Names of fields. A single name may be passed without a list."""
     if isinstance(names, str):
         return [names]
     if not isinstance(names, Iterable):

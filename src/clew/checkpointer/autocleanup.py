@@ -117,7 +117,7 @@ class AutoCleanup:
             self.status = replace(self.status, running=False, next_run=self._clock.now() + timedelta(seconds=wait))
 
     def _try(self) -> float | None:
-        """Clean up. If another process holds the lease, return for how many seconds. Errors are reported."""
+        """Clean up. If another process holds the lease, return the seconds until it ends. Errors are reported."""
         try:
             self._clean()
         except LeaseError as error:
@@ -161,7 +161,7 @@ class AutoCleanup:
     def _failed(self, error: Exception) -> None:
         told = str(error) or type(error).__name__
         if self.status.last_error is None:
-            # Once until it succeeds again, or a store that is down for a day would fill the log.
+            # Logged once until a cleanup succeeds: a store that is down for a day would fill the log.
             _log.warning("automatic cleanup failed; retrying in %g s: %s", self._interval, told)
         self.status = replace(self.status, last_error=told)
 

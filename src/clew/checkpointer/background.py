@@ -1,10 +1,10 @@
 """Background saves: a bounded queue that keeps the order of each thread's saves.
 
 The stored saves of a user in a thread are always a prefix of the accepted ones: when one fails for
-good, those behind it are dropped, and the user's next call for the thread raises the error. Saves
-of other users continue, because one of them may be the owner, and this user a stranger. Saves run on
-the checkpointer's own loop, so they outlive the caller's. Reads wait for pending saves of their
-thread (`SettledStorage`).
+good, those behind it are dropped, and the user's next call for the thread raises the error. Saves of other
+users continue: this user may be a stranger whose saves were refused, and another one the owner. Saves run on
+the checkpointer's own loop, so they outlive the caller's. Reads wait for pending saves of their thread
+(`SettledStorage`).
 """
 
 from __future__ import annotations
@@ -286,9 +286,10 @@ async def _wait(done: Answer[None]) -> None:
 
 
 def _earlier_error(thread_id: str, error: Exception) -> Exception:
-    """The error for a later call."""
+    """The error that a later call raises for a failed save."""
     if isinstance(error, TransientStorageError):
-        # It was retried until that was given up. The later call would mistake it for its own error and retry.
+        # The save was retried until the retries were given up. The later call must not take this error for
+        # its own and retry again.
         given_up = StorageError(f"an earlier save of thread {thread_id!r} failed: {error}", thread_id=thread_id)
         given_up.__cause__ = error
         return given_up
@@ -326,7 +327,7 @@ class SettledStorage(StorageWrapper):
 
     async def lease(self, thread_id: str, user: User, *, holder: str, now: datetime, ttl: float) -> LeaseRecord:
         if ttl == 0:
-            # Returned after the saves that were made under it. An error is kept for a call that can raise it.
+            # The lease is released after the saves under it. An error of a save is kept for a call that can raise it.
             await self._background.finished(thread_id)
         return await self.inner.lease(thread_id, user, holder=holder, now=now, ttl=ttl)
 

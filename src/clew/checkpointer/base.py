@@ -177,11 +177,11 @@ class Checkpointer(
         return Background(self._runner if isinstance(self._runner, LoopRunner) else LoopRunner(), **options)
 
     def _limit_history(self, limit: int) -> None:
-        """Have every save remove the thread's checkpoints but the newest `limit`."""
+        """Make every save remove all checkpoints of the thread except the newest `limit`."""
         policy = RetentionPolicy(max_history=checked_number("state_history_limit", limit, "whole number", at_least=1))
         if self._engine.background is not None:
             raise ConfigError(
-                'state_history_limit removes checkpoints with each save, so it does not go with durability="background": '
+                'state_history_limit removes checkpoints with each save, so it excludes durability="background": '
                 "use retention=clew.RetentionPolicy(max_history=…) and cleanup_interval"
             )
 
@@ -189,7 +189,7 @@ class Checkpointer(
             try:
                 await self.acleanup(policy, config={"thread_id": address.thread_id, "user_id": ANY_USER})
             except ClewError as error:
-                # The state is saved, and the next save removes what is too much.
+                # The state is saved, and the next save removes the excess.
                 _log.warning(
                     "history not limited: thread %r keeps more checkpoints for now: %s", address.thread_id, error
                 )
@@ -231,7 +231,7 @@ class Checkpointer(
         if self._auto_cleanup is not None:
             await self._auto_cleanup.astop()
         if not may_block():
-            # A sync caller can't wait for tasks. They only merge rows, and find the storage closed.
+            # A sync caller can't wait for these tasks. They only merge rows, and fail once the storage is closed.
             loop = asyncio.get_running_loop()
             mine = [task for task in list(self._engine.tasks) if task.get_loop() is loop]
             await asyncio.gather(*mine, return_exceptions=True)
@@ -247,7 +247,7 @@ class Checkpointer(
         self._end()
 
     async def aping(self) -> None:
-        """Return if the storage answers. Raises StorageError otherwise."""
+        """Check that the storage answers. Raises StorageError if it does not."""
         await self._engine.storage.ping()
 
     async def astatus(self) -> Status:
@@ -289,7 +289,7 @@ class Checkpointer(
         self._own_runner.close()
 
     def _end(self) -> None:
-        """Have all later calls say that the checkpointer was released."""
+        """Make all later calls raise an error that says that the checkpointer was released."""
         engine = self._engine
         if not isinstance(engine.storage, ReleasedStorage):
             engine.storage = ReleasedStorage(engine.storage)

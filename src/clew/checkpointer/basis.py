@@ -1,8 +1,8 @@
-"""Known bases: how this process last found each thread, so that a late writer learns of a deletion.
+"""Known bases: the state in which this process last saw each thread, so that late writers notice a deletion.
 
-The most recent threads are kept whole. Of any other thread, 16 bytes stay for as long as the
-process runs: a digest of its key and one of its incarnation. They tell that the thread was known,
-and whether it is still the same. So eviction costs a read, and a deleted thread stays deleted.
+The bases of the most recently used threads are kept in full. For every other thread, the process keeps 16
+bytes until it ends: a digest of its key and one of its incarnation. They tell that the thread was known, and
+whether it is still the same. So eviction costs a read, and a deleted thread stays deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clew.model.records import Basis
 Key = tuple[str, User]
 _DIGEST: Final = (1 << 64) - 1
 _ABSENT: Final = 0
-"""In place of an incarnation: the thread did not exist."""
+"""Stored instead of an incarnation if the thread did not exist."""
 _LONGEST_RUN: Final = 400_000
 """Longer runs of digests are not merged: that would block an event loop for too long."""
 

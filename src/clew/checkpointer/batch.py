@@ -48,8 +48,8 @@ class OutdatedViewError(Exception):
 class Extras(Struct, frozen=True, kw_only=True):
     """The parts of a save's commit that its checkpoint does not need.
 
-    The commit id is the checkpoint's id, unless the caller gives another, as it must for an id that
-    may be reused.
+    The commit id is the checkpoint's id, unless the caller passes another one. It must, if the checkpoint's
+    id may be reused.
     """
 
     messages: tuple[MessageRecord, ...] = ()
@@ -64,8 +64,8 @@ NO_EXTRAS: Final = Extras()
 class Save(Struct, frozen=True):
     """A checkpoint to save. `encode` may be called more than once; the commit id stays the same.
 
-    The encoded state may refer to values of `log`; if the thread has another log by then,
-    OutdatedViewError. `origin` is the call that made this save, for the observer.
+    The encoded state may refer to values of `log`; raises OutdatedViewError if the thread has another log by
+    then. `origin` is the call that made this save, for the observer.
     """
 
     address: Address
@@ -185,12 +185,12 @@ class Batch:
             if row is not None and row.end > ahead.basis.next_value:
                 ahead = ahead.counting_on(row.end)
             size += (len(row.data) if row is not None else 0) + (len(new.body) if new is not None else 0)
-            # A user who does not know this log yet learns it from the next answer.
+            # A user who has not seen this log yet can't join: its own save fetches the log.
             if save is None or size > MAX_BYTES or self._engine.hot_index(save.address) is not index:
                 break
             try:
                 encoded = save.encode(ahead)
-            except Exception as error:  # Errors of another writer's state are that writer's.
+            except Exception as error:  # An error in another writer's state is raised for that writer only.
                 self._writer.serve(other, error)
                 continue
             along.append((other, save, encoded))

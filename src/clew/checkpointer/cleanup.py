@@ -106,8 +106,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     shared: int
     """Bytes of the thread's values that its forks share; only counted if the thread is over its limit."""
     unneeded: bool
-    """Whether the log has values that no checkpoint needs, such as those of a deleted fork; only
-    counted likewise."""
+    """Whether the log has values that no checkpoint needs, such as those of a deleted fork; only known if the
+    thread is over its limit."""
 
     def counted(self, gone: Sequence[Held], values: Iterable[Range] = ()) -> Counter[str]:
         """The totals of these checkpoints and `values`, by the fields of a CleanupReport."""
@@ -208,7 +208,8 @@ class _Cleanup:
             return None
 
     async def _clean(self, record: ThreadRecord, policy: RetentionPolicy) -> int:
-        """Remove what is due in one thread, in one commit unless there are concurrent writers. Returns its size then."""
+        """Remove what is due in one thread, in one commit unless there are concurrent writers. Returns the
+        thread's new size."""
         if not self.remove and not await self._is_due(record, policy):
             return record.size
         removed, size, size_before, attempts = Counter[str](), record.size, record.size, 0
@@ -302,10 +303,9 @@ class _Cleanup:
         )
 
     async def _remove(self, record: ThreadRecord, plan: Plan, *, values: bool) -> Counter[str]:
-        """Remove the checkpoints that are going and the values that only they needed; returns the totals.
+        """Remove the chosen checkpoints and the values that only they needed; returns the totals.
 
-        Of more than `MOST_REMOVED` checkpoints, the last ones stay for the next call, and all
-        values do.
+        If more than `MOST_REMOVED` checkpoints are chosen, the rest of them, and all values, are left to the next call.
         """
         at, going = 0, plan.going
         while len(going) - at > MOST_REMOVED:
@@ -354,7 +354,7 @@ class _Cleanup:
 async def _concurrently(
     pages: AsyncIterator[list[ThreadRecord]], work: Callable[[ThreadRecord], Awaitable[None]]
 ) -> None:
-    """Do `work` for every thread, on an event loop several at once; the first error ends it."""
+    """Call `work` for every thread; on an event loop, for several at once. The first error ends it."""
     if may_block():
         async for page in pages:
             for record in page:

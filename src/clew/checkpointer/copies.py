@@ -133,7 +133,7 @@ def _chosen(engine: Engine, content: Content, choose: Choose | None) -> Content:
         checkpoints=chosen,
         attachments=tuple(each for each in content.attachments if (each.namespace, each.checkpoint_id) in attachments),
         messages=tuple(each for each in content.messages if each.message_id in messages),
-        # Later branches are not those of the copy's head.
+        # The copy's head is older than later branch points.
         points=tuple((parent, start) for parent, start in content.points if start <= last),
     )
 

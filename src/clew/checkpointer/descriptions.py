@@ -50,7 +50,7 @@ class Change(Struct, frozen=True, kw_only=True):
     given: Mapping[str, Any]
     existing_metadata: ExistingMetadata = "merge"
     owner: str | None = None
-    """The new owner; `None`: the present one."""
+    """The new owner; `None` keeps the present one."""
     run_id: str | None = None
     changes_run: bool = False
 
@@ -119,8 +119,8 @@ def _given_in(info: ThreadInfo | Mapping[str, Any] | None) -> Mapping[str, Any]:
     if info is None:
         return {}
     if isinstance(info, ThreadInfo):
-        # A field that was left out has its default. So defaults change nothing, or a ThreadInfo that was
-        # made to name a thread would remove its tags.
+        # Defaults change nothing, because a field that was left out has its default. Otherwise a ThreadInfo
+        # that only names a thread would remove its tags.
         return {name: value for name in _KNOWN if (value := getattr(info, name)) or name == "thread_id"}
     if isinstance(info, Mapping):
         return info

@@ -158,13 +158,13 @@ class Engine:
         return None if fence is None or fence.ended else fence.token
 
     def set_fence(self, thread_id: str, token: int) -> Fence:
-        """Have the current task, and those that it starts, write to the thread under this token until it is cleared."""
+        """Make the current task, and those that it starts, write to the thread with this token until it is cleared."""
         fence, held = Fence(token), _fences.get(None) or {}
         _fences.set({**held, (id(self), thread_id): fence})
         return fence
 
     def clear_fence(self, fence: Fence) -> None:
-        """Have all tasks write without this token."""
+        """Make all tasks write without this token."""
         fence.ended = True
         _fences.set({key: each for key, each in (_fences.get(None) or {}).items() if each is not fence})
 

@@ -38,7 +38,7 @@ class EventReader:
         self._scope = scope
 
     async def events(self, entry: FeedEntry) -> list[Event]:
-        """Return the events of a commit, in the order of its parts. Their positions are missing."""
+        """Return the events of a commit, in the order of its parts, without their positions."""
         parts, shown, showed = entry.parts, self._scope.shows(entry.owner), self._scope.showed(entry)
         found: list[Event] = []
         owner = self._users.shown(entry.owner)
@@ -101,7 +101,7 @@ class EventReader:
 
 
 async def _persistently(call: Callable[[], Awaitable[R]]) -> R:
-    """Return the result of a read, however long the store is away. The feed's reader logs that."""
+    """Return the result of a read, and wait while the store can't be reached. The feed's reader logs that."""
     while True:
         try:
             return await call()

@@ -88,7 +88,7 @@ class Expiry:
                 for whose in {found[0].user_id, ANY_USER}:
                     engine.forget(address_of(record, whose))
         except (ConflictError, LeaseError):
-            # Somebody woke it up.
+            # The thread was written to again.
             return False
         finally:
             if not removed:

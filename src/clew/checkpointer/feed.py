@@ -41,7 +41,7 @@ class Scope:
         self.user = user
 
     def shows(self, owner: str | None) -> bool:
-        """Return whether the watcher sees a thread of `owner` (one that it names, if it names one)."""
+        """Return whether the watcher sees threads of `owner`. It sees an unowned thread only if it names one."""
         if owner in (UNFINISHED, RESERVED_USER):
             return False
         if self.user is ANY_USER or owner == self.user:
@@ -63,7 +63,7 @@ class Scope:
 
 
 class Member:
-    """A watcher's place in a hub: the entries that wait for it, and what woke it."""
+    """A watcher's place in a hub: the entries that wait for it, and the answer that wakes it."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -106,7 +106,7 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
 
     async def join(self, member: Member) -> str:
-        """Hand `member` all entries from now on, and return the position of now."""
+        """Pass all entries from now on to `member`, and return the current position."""
         joined: asyncio.Future[str] = self.loop.create_future()
         self._joining.append((member, joined))
         if not self._asked.done():
@@ -132,7 +132,7 @@ class Hub:
             self._start()
 
     def leave(self, member: Member) -> None:
-        """Hand `member` nothing any more. Idempotent."""
+        """Stop passing entries to `member`. Idempotent."""
         members = self._members_of(member)
         if member not in members:
             return
@@ -203,7 +203,7 @@ class Hub:
                 await asyncio.wait((waiting, self._asked), return_when=asyncio.FIRST_COMPLETED)
                 if waiting.done():
                     page, waiting = waiting.result(), None
-                    # If others joined meanwhile, its entries were handed out already.
+                    # If members joined meanwhile, the entries of this page were passed on already.
                     if asked_after == self.position:
                         self._hand_out(page)
                         if page.more:
@@ -272,7 +272,7 @@ class Hub:
 
 
 async def read_feed(storage: Storage, query: FeedQuery) -> FeedPage:
-    """Return the store's answer, however long it is away. Raises other errors than transient ones."""
+    """Return the store's answer, and wait while the store can't be reached. Raises all errors except transient ones."""
     wait = _FIRST_PAUSE
     while True:
         try:

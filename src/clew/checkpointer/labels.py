@@ -12,7 +12,7 @@ from clew.model.records import LABEL_SIZE
 
 
 def labels_of(tags: Iterable[str], metadata: Mapping[str, Any]) -> tuple[bytes, ...]:
-    """The labels of a thread. Values without an equal in JSON have none, and can't be filtered by."""
+    """The labels of a thread. Values that JSON can't express have no label, and can't be used in filters."""
     labels = {_label("tag", tag) for tag in tags}
     for key, value in metadata.items():
         try:
@@ -23,7 +23,7 @@ def labels_of(tags: Iterable[str], metadata: Mapping[str, Any]) -> tuple[bytes, 
 
 
 def wanted_labels(tags: Iterable[str] | None, metadata: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-    """The labels of a filter. Raises ConfigError for what no thread can have."""
+    """The labels of a filter. Raises ConfigError for a filter that no thread can match."""
     if isinstance(tags, (str, bytes)) or not isinstance(tags or (), Iterable):
         raise ConfigError(f"tags must be a list of texts; got {shown(tags)}")
     given = list(tags or ())
@@ -34,7 +34,7 @@ def wanted_labels(tags: Iterable[str] | None, metadata: Mapping[str, Any] | None
     labels = {_label("tag", tag) for tag in given}
     for key, value in (metadata or {}).items():
         if value is None:
-            raise ConfigError(f"metadata[{key!r}] is None, which no thread has: put_thread removes such a key")
+            raise ConfigError(f"metadata[{key!r}] is None: no thread has such a key, because put_thread removes it")
         try:
             labels.add(_of_value(key, value))
         except (TypeError, ValueError, RecursionError) as error:

@@ -41,7 +41,7 @@ class HeldLease(ABC, Generic[_Record]):
 
     def __init__(self, engine: Engine, subject: str, *, ttl: float, wait: float, holder: str | None) -> None:
         checked_number("wait", wait, "number of seconds", at_least=0, at_most=LONGEST_TTL)
-        # Renewed while it is held, the ttl is only how long others wait after the holder has died.
+        # The lease is renewed while it is held. So `ttl` only decides how long others wait after the holder died.
         checked_number("ttl", ttl, "number of seconds", more_than=0, at_most=LONGEST_TTL)
         self._engine = engine
         self._clock = engine.clock
@@ -110,7 +110,7 @@ class HeldLease(ABC, Generic[_Record]):
             self._thread = OwnThread(partial(_keep_in_thread, mine, stopped, self._ttl / 3), "clew-lease")
             self._thread.begin()
         except BlockingCallError:
-            # Nothing was asked of the storage, and nothing could be returned from here.
+            # The storage was not called yet, and the lease could not be released from here.
             raise
         except (KeyboardInterrupt, RuntimeError):
             # The block is not entered, so Python does not call `__exit__`.
@@ -163,7 +163,7 @@ class HeldLease(ABC, Generic[_Record]):
     async def _keep(self) -> None:
         while not self._lost:
             await asyncio.sleep(self._ttl / 3)
-            # To its end: a renewal under way when the lease is returned would take it again.
+            # Not cancelled halfway: a renewal that is still on its way when the lease is released would take it again.
             await run_to_end(self._renew())
 
     def _renew_now(self) -> bool:
@@ -204,7 +204,7 @@ class HeldLease(ABC, Generic[_Record]):
             _log.warning("lease not returned: %s; it expires in %g seconds: %s", self._subject, self._ttl, error)
 
     async def _give_back_to_end(self) -> None:
-        # Its own coroutine: if a runner refuses it, none is left that was never awaited.
+        # A separate coroutine: if a runner refuses it, no inner coroutine exists that was never awaited.
         await run_to_end(self._give_back())
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:

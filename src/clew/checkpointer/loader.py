@@ -93,8 +93,8 @@ class Loader:
         load_as: Callable[[Any], Any] | None = None,
         fits: Callable[[Collection[Any]], None] | None = None,
     ) -> None:
-        """`load_as` returns a decoded state as the class that the checkpointer's states have. `fits` refuses the names of
-        a dict's fields if the dict can't be loaded as this class."""
+        """`load_as` converts a decoded state to the class of the checkpointer's states. `fits` raises if a
+        dict with these field names can't be loaded as this class."""
         self._engine = engine
         self._codec = engine.codec
         self._load_as = load_as
@@ -149,7 +149,7 @@ class Loader:
     async def _load_hot(self, address: Address) -> Loaded | None:
         """Load the checkpoint from memory if this process wrote or loaded it last; the storage confirms that.
 
-        If the storage has another checkpoint, the same read has brought its values.
+        If the storage has another checkpoint, the same read returned its values.
         """
         known = self.known_view(address)
         if known is None or known[0].memo is None:

@@ -190,7 +190,8 @@ class MessageMethods:
     async def ashared_messages(self, config: Config | str, message_ids: Iterable[str]) -> list[str]:
         """Return those of `message_ids` that are on the head's branch and on other branches, too.
 
-        To remove one of them (`adelete_message`, `remove_messages`) changes the other branches' conversations.
+        Removing one of them (`adelete_message`, `remove_messages`) also changes the conversations of the
+        other branches.
         """
         address = self._engine.address(config)
         wanted = frozenset(checked_ids(message_ids, "message_ids"))

@@ -9,7 +9,7 @@ from clew.errors import TransientStorageError
 
 
 class Observer(Protocol):
-    """Told of retries and batches. Its methods don't raise and don't wait."""
+    """Receives reports of retries and batches. Its methods don't raise and don't wait."""
 
     def retrying(self, doing: str, error: TransientStorageError) -> None:
         """A storage call failed and is about to be tried again."""

@@ -89,8 +89,8 @@ def message_records(
     run_id: str | None,
     clock: Clock,
 ) -> tuple[MessageRecord, ...]:
-    """The records to store. `metadata` is added to that of each message. Messages without a run get `run_id`, and those
-    without a time that of `clock`."""
+    """The records to store. `metadata` is added to that of each message. Messages without a run get `run_id`,
+    and messages without a time get the time of `clock`."""
     if not messages and type(messages) in (tuple, list):
         return ()
     listed = enumerate(checked_messages(messages))
@@ -127,7 +127,7 @@ def _message_record(
 
 
 def _message_content(message: Message) -> dict[str, Any]:
-    """The stored fields, without empty ones and without those that follow from what a provider wrote."""
+    """The fields to store, without empty ones and without those that can be derived from the provider's original."""
     content: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         content["tool_calls"] = list(message.tool_calls)
@@ -151,14 +151,14 @@ def _message_content(message: Message) -> dict[str, Any]:
     if any(
         content.get(name) is not follows[name] and (content.get(name) or "") != (follows[name] or "") for name in said
     ):
-        # Somebody changed the message, for example to redact it: what the provider wrote no longer holds.
+        # The message was changed, for example redacted, so the provider's original no longer matches it.
         return content
     kept = {name: value for name, value in content.items() if name not in said and value != follows.get(name)}
     return {**kept, "raw": message.raw, "format": message.format}
 
 
 def check_message(message: Message, name: str) -> None:
-    """Raise ConfigError, which calls it `name`, if the message can't be stored as it is."""
+    """Raise ConfigError if the message can't be stored as it is. The error calls it `name`."""
     checked_text(f"{name}.message_id", message.message_id)
     if message.run_id is not None:
         checked_text(f"{name}.run_id", message.run_id)
@@ -205,7 +205,7 @@ _message_fields: Final = attrgetter(*[field for field, _, _ in _MESSAGE_FIELDS])
 
 
 _NO_FIELDS: Final = {"content": "", "run_id": None, "usage": None, "raw": None, "format": None}
-"""What a message has that was stored without these fields."""
+"""The values of fields that a stored message lacks."""
 
 
 def message_of(codec: StateCodec, record: MessageRecord) -> Message:

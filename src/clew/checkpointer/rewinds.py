@@ -54,8 +54,9 @@ class RewindMethods(Generic[StateT]):
         it. The default is one turn. If there is no such checkpoint, the new state is `None`. Tool results
         don't count as user messages.
 
-        Raises ConfigError, and changes nothing, if the branch has fewer user messages, or if the one to go
-        back to was stored in one commit with earlier ones, as in a fork: it would go back further.
+        Raises ConfigError, and changes nothing, if the branch has fewer user messages. So it does if the user
+        message was stored in the same commit as earlier ones (as in a fork), because the thread could only go
+        back further.
 
         Nothing is removed: the history keeps all checkpoints, and `alist_messages(branches="all")` all
         messages. No state is loaded or encoded, so the state of the returned checkpoint is
@@ -90,7 +91,7 @@ class RewindMethods(Generic[StateT]):
         except TransientStorageError:
             raise
         except ClewError:
-            # The other call of this key may have been faster, and left no turn to go back by.
+            # A concurrent call with the same key may have gone back already, so that too few turns are left.
             if keyed is None or (done := await self._loader.stored(address, keyed)) is None:
                 raise
             return done
@@ -142,7 +143,7 @@ class RewindMethods(Generic[StateT]):
     ) -> Checkpoint[StateT]:
         """Save the checkpoint in `origin` again, as the head. It shares all values with the original."""
         old = origin.checkpoints[0]
-        self._loader.metadata(address, old)  # A damaged one is not saved again.
+        self._loader.metadata(address, old)  # A damaged checkpoint is not saved again.
         run_id = address.run_id or old.run_id
         name = keyed or new_id()
         new = replace(again(old), checkpoint_id=name, parent=old.checkpoint_id, run_id=run_id, created_at=None)
@@ -225,7 +226,7 @@ class RewindMethods(Generic[StateT]):
 
 
 def _begins_turn(message: Message) -> bool:
-    """Return whether a user said it. Some providers give tools' results the role of the user."""
+    """Return whether the message is a user's. Some providers give tools' results the role of the user."""
     return message.role == "user" and not message.tool_results
 
 

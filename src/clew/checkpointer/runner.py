@@ -286,7 +286,7 @@ class Call(Generic[R]):
 
 
 class HomeLoop:
-    """A running event loop. Its thread asks `adopted` once whether anybody knows of it; if not, it ends."""
+    """A running event loop. Its thread calls `adopted` once, and ends if no runner has adopted it."""
 
     def __init__(self, adopted: Callable[[HomeLoop], bool]) -> None:
         """Start the thread and wait for the loop. Raises the error if it can't be made."""

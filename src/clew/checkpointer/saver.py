@@ -146,7 +146,7 @@ class Saver:
         return saved
 
     async def _update_in_turn(self, save: Save, edit: Callable[..., Encoded], writer: SaveWriter) -> Saved:
-        """Apply a change to the state that it is meant for. `save` has the change applied to no state."""
+        """Apply a change to the state that it was made for. `save` is the change for a thread that has no state."""
         address, loader = save.address, self._loader
         known = loader.known_view(address)
         for _ in range(STALE_ATTEMPTS):
@@ -167,7 +167,7 @@ class Saver:
                     raise
                 known = None
             except UNREADABLE as error:
-                # Another process may have removed what this one knew. What was just read is damaged.
+                # The known values may have been removed by another process. Values that were just read are damaged.
                 if known is None:
                     raise unreadable(address, view.checkpoint_id if view else None, error) from error
                 known = None

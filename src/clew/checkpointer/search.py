@@ -114,7 +114,7 @@ def _place_of(before: SearchHit | str | None) -> Place | None:
         moment = datetime.fromisoformat(at)
         if moment.tzinfo is None or not isinstance(thread_id, str) or not isinstance(message_id, str):
             raise ValueError(position)
-        # Of valid texts: a lone surrogate is no thread's name.
+        # The texts must be valid: no thread id has a lone surrogate.
         (thread_id + message_id).encode()
     except (TypeError, ValueError) as error:
         raise ConfigError(f"before must be a hit or the position of one, not {shown(before)}") from error

@@ -288,7 +288,7 @@ class StateMethods(Generic[StateT]):
         """Save `new`, unless an earlier call with the same key has done it. Returns the saved checkpoint.
 
         The key's commit has the id of its checkpoint. So the storage recognises a repetition for as long as
-        the checkpoint exists, and of two concurrent calls it applies one.
+        the checkpoint exists, and applies only one of two concurrent calls.
         """
         if keyed is not None and (done := await self._loader.stored(address, new.checkpoint_id)) is not None:
             return done

@@ -59,7 +59,7 @@ class Sweeper:
     async def thread_pages(
         self, config: Config | str | None, user: User = ANY_USER
     ) -> AsyncIterator[list[ThreadRecord]]:
-        """Yield the same page by page, as of when each page is read.
+        """Yield the same threads in pages. Each page shows the store at the time of its read.
 
         A thread that is written to meanwhile moves to the front, and may be left out.
         """
@@ -134,7 +134,7 @@ class Sweeper:
                 return
 
     async def compact(self, record: ThreadRecord) -> tuple[int, int]:
-        """Collect garbage and merge the value rows of one thread; returns how many rows there were, and are."""
+        """Collect garbage and merge the value rows of one thread; returns the number of rows before and after."""
         check_columns(record)
         before = len((await self._rows_with_data(record)).rows)
         await self.collect_garbage(record)

@@ -24,7 +24,7 @@ Place = tuple[datetime, str]
 async def thread_pages(
     engine: Engine, query: ThreadQuery, first: int = FIRST_PAGE
 ) -> AsyncIterator[list[ThreadRecord]]:
-    """Yield the threads that `query` describes, as of when each page is read.
+    """Yield the threads that `query` describes. Each page shows the store at the time of its read.
 
     Writes, deletions and new threads move no other thread to another page. A thread that is written
     to meanwhile moves to the front: if it was not read yet, it is not read.
@@ -55,7 +55,7 @@ def place_of(record: ThreadRecord) -> Place:
 
 
 async def all_threads(engine: Engine, query: ThreadQuery) -> list[ThreadRecord]:
-    """Return the threads that `query` describes. Those that were written to meanwhile are among them."""
+    """Return the threads that `query` describes, including those that were written to meanwhile."""
     found: list[ThreadRecord] = []
     async for page in thread_pages(engine, query):
         found += page
@@ -63,7 +63,7 @@ async def all_threads(engine: Engine, query: ThreadQuery) -> list[ThreadRecord]:
         return found
     seen = {each.thread_id for each in found}
     top = place_of(found[0])
-    # The front again, down to what was the first: these were written to meanwhile.
+    # Read the front again, down to the thread that was first: these were written to meanwhile.
     moved: list[ThreadRecord] = []
     async for page in thread_pages(engine, replace(query, offset=0)):
         newer = [each for each in page if not each.damage and each.updated_at >= top[0]]

@@ -110,7 +110,7 @@ class Turn(Generic[StateT]):
         return said
 
     def _heard(self, message: Any, name: str) -> Message:
-        """Return the message as it will be stored, whatever the caller does with its own."""
+        """Return the message as it will be stored, independent of later changes to the caller's object."""
         copied = _copied(name, message) if isinstance(message, Mapping) else message
         said = self._checkpointer._received(copied, name)
         check_message(said, name)
@@ -228,7 +228,7 @@ class Turn(Generic[StateT]):
 
     async def _save(self, messages: tuple[Message, ...] = (), **more: Any) -> Checkpoint:
         async with self._saving_task:
-            # To its end: a caller that gives up must still know what was saved.
+            # Not cancelled halfway: a caller that gives up must still know what was saved.
             return await run_to_end(self._save_now(messages, **more))
 
     async def _save_now(

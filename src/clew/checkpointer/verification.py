@@ -121,5 +121,5 @@ class _Verification:
 
 
 def _search_texts(message: Message) -> tuple[str, str]:
-    """The valid search texts: before tool calls could be found, it was the text alone."""
+    """The valid search texts. Messages stored before tool calls were searchable have the text alone."""
     return folded(message.search_text()), folded(message.text())

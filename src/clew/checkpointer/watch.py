@@ -82,7 +82,7 @@ class Watch:
         self._begun = False
         self._closed = False
         self._until: str | None = None
-        """Up to here the entries have to be read from the store; those after it come from the hub."""
+        """Entries up to this position have to be read from the store; later ones come from the hub."""
         self._entries: deque[FeedEntry] = deque()
         self._events: deque[Event] = deque()
         self._cursor: str | None = None
@@ -290,7 +290,7 @@ class Watch:
 
 
 def _split(since: str) -> tuple[str, tuple[int, int] | None]:
-    """The feed's position in an event's, and how many events of which commit were delivered after that."""
+    """Split an event's position: the feed's position, and how many events of which commit were delivered after it."""
     match since.split(_MARK):
         case [position, sequence, delivered] if _is_number(sequence) and _is_number(delivered):
             return position, (int(sequence), int(delivered))

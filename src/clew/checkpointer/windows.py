@@ -128,11 +128,12 @@ async def fitting(query: MessageQuery, window: Window, read: Read) -> list[Messa
 
 
 def _with_calls(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages without results that lack their calls.
+    """Return the messages without the tool results whose calls are missing.
 
-    If the calls are cut off from a turn that the messages begin with, the rest of its results goes, too. A result that
-    comes after another message of the user is late, and only it is left out: there may be any number of messages between
-    it and its call, or it has none. A message that says more than this result can't be left out, and they begin after it.
+    If the messages begin inside a turn whose calls were cut off, all remaining results of this turn are left out. A
+    result that follows a later user message is left out alone, because its call may be any number of messages before
+    it, or may not exist. A message with such a result and other content can't be left out: then the window begins
+    after it.
     """
     found = answers_in(messages)
     turn = next((at for at, each in enumerate(found) if each.by_user), len(found))

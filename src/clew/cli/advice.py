@@ -1,4 +1,4 @@
-"""Advice of the Python API in the words of the command line: `to=` is `--to ID`."""
+"""Translation of the Python API's advice for the command line: `to=` becomes `--to ID`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS: Final = {
 }
 """Advice that names no parameter: the phrase of the API, and that of the command line."""
 _QUOTED: Final = re.compile(r"((?<!\w)'[^']*'(?!\w)|\"[^\"]*\")")
-"""Ids and other values, which stay as they are. An apostrophe inside a word begins none."""
+"""Quoted ids and values, which stay unchanged. An apostrophe inside a word does not begin one."""
 
 
 def translated(message: str, parameters: Iterable[Any]) -> str:
@@ -33,7 +33,7 @@ def translated(message: str, parameters: Iterable[Any]) -> str:
     }
     if not options:
         return message
-    # The name of an argument, with nothing after it: `max_tokens=5` is what somebody passed.
+    # The name of an argument without a value: `max_tokens=5` quotes what the caller passed.
     names = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, options))})=(?=[\s),;.:]|$)")
     parts = _QUOTED.split(message)
     parts[::2] = [names.sub(lambda found: options[found[1]], part) for part in parts[::2]]

@@ -33,7 +33,7 @@ def error_console() -> Console:
 
 
 def show(content: RenderableType) -> None:
-    """Print a result. Lines that are longer than the terminal are left to it, so that ids can be copied."""
+    """Print a result. The terminal wraps lines that are longer, so that ids can be copied."""
     console().print(content, soft_wrap=True)
 
 

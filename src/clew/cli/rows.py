@@ -42,7 +42,7 @@ class Rows:
     columns: Sequence[Column]
     cells: list[list[Text]] = field(default_factory=list)
     title: str | None = None
-    """What the rows are, if the first column's name says it: blocks have no names of columns."""
+    """The noun for a row, if only the first column's name tells it: blocks don't show that name."""
 
     def add(self, *cells: Text | str) -> None:
         self.cells.append([each if isinstance(each, Text) else Text(each) for each in cells])

@@ -242,7 +242,7 @@ def run(
 ) -> None:
     """Run the application on uvicorn until it is interrupted, and release the checkpointer after that.
 
-    The line `start` is printed once nothing in the options can be wrong any more.
+    The line `start` is printed after all options have been checked.
     """
     import uvicorn
 
@@ -276,7 +276,7 @@ def run(
                     listening(f"{scheme}://{shown}:{port}")
 
         async def shutdown(self, sockets: Any = None) -> None:
-            # An open page of the studio must not hold up the end.
+            # An open page of the studio must not delay the shutdown.
             await served.end_streams()
             await super().shutdown(sockets)
             # Here, because uvicorn ends the process with the signal that it got.

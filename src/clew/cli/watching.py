@@ -26,7 +26,7 @@ def watch(
         str | None, typer.Option(metavar="POSITION", help="Continue after this event; `--json` prints positions.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="End after so long without an event.")
+        float | None, typer.Option(min=0, metavar="SECONDS", help="End after this many seconds without an event.")
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -58,7 +58,7 @@ def _print(event: clew.Event, *, json: bool) -> None:
 
 
 def _time_of(event: clew.Event) -> datetime | None:
-    """When it happened, if something is left that has the time."""
+    """The event's time; `None` if no record with a time is left."""
     if event.messages:
         return event.messages[-1].created_at
     if event.checkpoint is not None:
@@ -83,7 +83,7 @@ def _described(event: clew.Event) -> str:
         case "deleted":
             return ""
         case "gap":
-            return "read the threads again: the store can't tell everything since the position"
+            return "read the threads again: the store no longer has all events since this position"
         case _:
             return one_line(" ".join([*event.checkpoint_ids, *event.message_ids, "(removed since)"]))
 

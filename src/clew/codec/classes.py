@@ -29,8 +29,8 @@ BEYOND: Final = "\0beyond"
 """The key in a record for attributes that are not fields. Locks, clients and other objects that
 can't be saved are left out there; in a field they are refused."""
 LACKS: Final = "\0lacks"
-"""The key in a record for the names of fields that the class needs and that the object did not have
-when it was saved, such as a pydantic model of `model_construct`. It is loaded without them."""
+"""The key in a record for the names of required fields that the object lacked when it was saved (pydantic's
+`model_construct` makes such objects). The object is loaded without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,9 +335,9 @@ def fields_of(cls: type) -> dict[str, Callable[[], Any] | None] | None:
 
 
 def needed_of(cls: Any) -> frozenset[str]:
-    """Return the fields that an object of `cls` can't be made without."""
+    """Return the fields that are required to make an object of `cls`."""
     if dataclasses.is_dataclass(cls):
-        # A class with a constructor of its own knows best.
+        # With a constructor of its own (`init=False`), the class itself decides which fields it needs.
         made = typing.cast(Any, cls).__dataclass_params__.init
         return frozenset(
             each.name for each in dataclasses.fields(cls) if made and each.init and _dataclass_default(each) is None

@@ -113,7 +113,7 @@ class Edit:
 def entries_of(item: bytes, decoding: Decoding) -> Entries:
     """Return the entries of the state that `item` encodes. Raises ConfigError if it has no fields."""
     if item == _NONE:
-        # The state None, as after going back to before the first one, is like no state.
+        # The state None (after going back to before the first state) counts as no state.
         return NO_ENTRIES
     node = _sequence(item)
     if node is not None and node.container.shape == MAP:

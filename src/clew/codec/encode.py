@@ -246,7 +246,7 @@ class Encoding:
         return part
 
     def append(self, old: Sequence, items: list[bytes]) -> Part:
-        """Encode a sequence of which only the node is known, with `items` appended."""
+        """Encode a sequence with `items` appended. Only the sequence's node is known."""
         cut = self._cut_items(items)
         return self._node(
             old.container,

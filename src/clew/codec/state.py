@@ -133,7 +133,7 @@ class StateCodec:
         remove: Iterable[str],
         fits: Callable[[Collection[str]], None] | None = None,
     ) -> Encoded:
-        """Encode the state of `body` with some fields changed. `fits` refuses the fields that a dict may not have.
+        """Encode the state of `body` with some fields changed. `fits` raises if a dict may not have these fields.
 
         `rows` has the values that `needed_to_edit` named. If the `entries` are
         known, the body is not read.

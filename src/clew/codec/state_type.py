@@ -1,5 +1,5 @@
-"""The class of a checkpointer's states (`state_type=`): plain dicts are loaded as this class, and what could not be
-loaded is not saved."""
+"""The class of a checkpointer's states (`state_type=`): plain dicts are loaded as this class, and states that
+could not be loaded as it are not saved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from clew.errors import ConfigError
 
 
 def loader_of(cls: type) -> Callable[[Any], Any] | None:
-    """Return a function that returns a state as an object of `cls`; `None` if it is one anyway.
+    """Return a function that converts a state to an object of `cls`; `None` if no conversion is needed.
 
-    The function converts dicts, and raises ConfigError for a state that is not and can't become one.
+    The function converts dicts, and raises ConfigError for any other state that is not an object of `cls`.
     """
     if typing.is_typeddict(cls):
         return None
@@ -29,7 +29,7 @@ def loader_of(cls: type) -> Callable[[Any], Any] | None:
     def load(state: Any) -> Any:
         if isinstance(state, origin) or state is None:
             return state
-        # A Record is a mapping, too, but one of another class: this one is registered.
+        # A Record is a mapping, too, but an object of a class other than `cls`: `cls` is registered.
         if isinstance(state, Record) or not isinstance(state, Mapping) or fields is None:
             found = f"of type {type(state).__name__}"
             if isinstance(state, Record):
@@ -66,7 +66,7 @@ def fields_check_of(cls: type) -> Callable[[Collection[Any]], None] | None:
 
 
 def _named_by_alias(names: Collection[Any], cls: Any) -> set[str]:
-    """Return the fields of a pydantic model that `names` may give under other names."""
+    """Return the fields of a pydantic model that `names` may set by an alias."""
     found = set[str]()
     for name, field in getattr(cls, "model_fields", {}).items():
         alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)

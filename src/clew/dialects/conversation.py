@@ -39,7 +39,7 @@ class Losses:
     """Collects what a format has no place for."""
 
     class Message:
-        """The same for one message."""
+        """The losses of one message."""
 
         def __init__(self, losses: Losses, placed: Placed) -> None:
             self._losses, self._placed = losses, placed
@@ -152,8 +152,8 @@ def _is_answer(part: Part) -> bool:
 
 
 def _split(placed: Placed) -> list[Placed]:
-    """A message whose parts belong to several speakers as one for each: instructions, results, and the rest in their
-    order; but a call comes before its result."""
+    """Split a message whose parts belong to several speakers into one message for each: instructions,
+    results, then the other parts in their order. A call stays before its result."""
     parts = placed.parsed.parts
     instructions = tuple(part for part in parts if isinstance(part, Instruction))
     results = tuple(part for part in parts if isinstance(part, ToolResult))

@@ -20,7 +20,7 @@ WRITERS: Final = {each.NAME: each.write for each in (openai, responses, anthropi
 
 
 def dialect_of(raw: Mapping[str, Any]) -> str | None:
-    """The name of the format that `raw` has; `None` if it is no message that is known here."""
+    """The name of the format that `raw` has; `None` if it is not a message in a known format."""
     if raw.get("kind") in ("request", "response") and isinstance(raw.get("parts"), (list, tuple)):
         return pydantic_ai.NAME
     if langchain.recognises(raw):
@@ -44,7 +44,8 @@ def dialect_of(raw: Mapping[str, Any]) -> str | None:
 
 
 def parse(raw: Mapping[str, Any], dialect: str) -> Parsed:
-    """`raw` in neutral terms. It may hold anything: what is not as its format says becomes an unknown part."""
+    """Parse `raw` into neutral terms. `raw` may contain anything: content that its format does not allow
+    becomes an unknown part."""
     reader = _READERS.get(dialect, openai.read)
     return reader(raw)
 
@@ -84,7 +85,7 @@ def _dumped(value: Any) -> Any:
 
 
 def checked_dialect(name: Any) -> str:
-    """`name`, if a conversation can be rendered in this format."""
+    """Return `name` if a conversation can be rendered in this format; otherwise raise ConfigError."""
     if not isinstance(name, str) or name not in WRITERS:
         raise ConfigError(f"unknown format {shown(name)}; as_ takes {', '.join(map(repr, get_args(Dialect)))}")
     return name

@@ -111,7 +111,7 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
             try:
                 written.append(_object(placed.raw))
             except (TypeError, ValueError) as error:
-                losses.unpaired(placed, f"LangChain makes no message of it ({type(error).__name__})")
+                losses.unpaired(placed, f"LangChain can't load it ({type(error).__name__})")
             continue
         said, parsed = losses.at(placed), placed.parsed
         for result in parsed.results():

@@ -1,4 +1,4 @@
-"""Between Clew's messages and the formats of providers."""
+"""Conversion between Clew's messages and the providers' formats."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _FIELDS: Final = frozenset(field.name for field in fields(Message))
 _OWN: Final = frozenset({"message_id", "metadata", "created_at", "run_id", "usage"})
 """Clew's own fields that a chat message may have in addition to the provider's."""
 _NEVER_THEIRS: Final = frozenset({"message_id", "created_at"})
-"""Those of them that no provider's message has."""
+"""Those fields of them that no provider's message has."""
 
 
 _TOOLS: Final = frozenset({"tool", "function"})
 _USAGE: Final = ("usage", "usage_metadata", "usageMetadata")
-"""Fields in which a message may carry what its provider counted."""
+"""Fields in which a message may carry its provider's token counts."""
 _PLAIN: Final = frozenset({"role", "content"})
 _PLAIN_OR_OWN: Final = _PLAIN | _OWN
 _SAID: Final = frozenset({"content", "tool_calls", "function_call", "refusal", "audio"})
-"""Fields of which a chat message has one. A message with other fields only is a mistake, such as a typo."""
+"""A chat message has at least one of these fields. A message without any of them is a mistake, such as a typo."""
 
 
 def received(message: Any, name: str) -> Message:
-    """`message` as Clew keeps it. Raises ConfigError, which calls it `name`, if it is no message."""
+    """Return `message` as Clew keeps it. Raises ConfigError if it is not a message. The error calls it `name`."""
     if isinstance(message, Message):
         return message
     if is_plain(message):
@@ -60,7 +60,7 @@ def received(message: Any, name: str) -> Message:
         if own and content is not None and rest.keys() <= _FIELDS:
             return Message.from_dict(raw)
     elif dialect == "pydantic-ai":
-        # Its messages have a `metadata`, a `run_id` and a `usage` of their own.
+        # Pydantic AI's messages have their own `metadata`, `run_id` and `usage`.
         own = {key: own[key] for key in own if key in _NEVER_THEIRS}
         rest = {key: value for key, value in raw.items() if key not in own}
     else:
@@ -107,7 +107,7 @@ def derived(raw: Mapping[str, Any], dialect: str) -> dict[str, Any]:
 
 
 def _chat(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a chat message, which are Clew's own, too. It is parsed only if it is a tool's."""
+    """The fields of a chat message, which has the same fields as Clew's. Only a tool's message has to be parsed."""
     role, content, calls = raw.get("role"), raw.get("content"), raw.get("tool_calls")
     if not isinstance(content, (str, list, tuple)):
         content = "" if content is None else dumped(content)

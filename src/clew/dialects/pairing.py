@@ -34,7 +34,8 @@ class Turns:
     """
 
     def __init__(self, conversation: Iterable[Parsed], *, as_given: Iterable[Parsed] = ()) -> None:
-        """Read nothing yet. `as_given` are the messages of the conversation whose ids can't be changed."""
+        """Begin before the first message. `as_given` are the messages of the conversation whose ids can't be
+        changed."""
         self._given = {call.call_id for parsed in conversation for call in parsed.calls()}
         self._used = {call.call_id for parsed in as_given for call in parsed.calls()}
         self._open: dict[Hashable, list[Call]] = defaultdict(list)

@@ -25,7 +25,7 @@ was written to) have the same threads with other values under the same numbers.
 """
 CACHE_TIMEOUT: Final = 0.25
 _LIMITS: Final[dict[str, Any]] = {"pool_size": 4, "read_timeout": 1.0, "write_timeout": 1.0, "advise": False}
-"""Settings of the connections to a cache: callers don't wait for it, and nothing in it is promised."""
+"""Settings of the connections to a cache: callers don't wait for the cache, and its content may be lost."""
 _URL_LIMITS: Final[dict[str, Any]] = {**_LIMITS, "retries": 0, "dial_timeout": 1.0}
 _IN_URL: Final = (
     "prefix",
@@ -63,7 +63,7 @@ def with_cache(
     checked_number("cache_timeout", cache_timeout, "number of seconds", more_than=0)
     given = [each for each in (cache, client, pool) if each is not None]
     if pool_config is not None and cache is None:
-        raise ConfigError("redis_pool_config has settings for the connections to redis_url: give that too")
+        raise ConfigError("redis_pool_config has settings for the connections to redis_url: pass redis_url, too")
     if not given:
         return cold
     if len(given) > 1:

@@ -34,8 +34,9 @@ class NewCheckpoint(Struct, frozen=True, kw_only=True, array_like=True):
     at commit time. If the namespace's head is not `parent`, `on_conflict` decides. A parent that does not
     exist is accepted only with a basis: without one, it may belong to a thread that was deleted.
 
-    `created_at` is for copies of a checkpoint that was replaced: when it was first saved. Without it, a
-    new checkpoint was created by its commit, and one that replaces another keeps the time of that one.
+    `created_at` is set only in a copy of a checkpoint that was replaced: it is the time of the first save.
+    Without it, a new checkpoint gets the commit's time, and a replacement keeps the time of the checkpoint
+    that it replaces.
     """
 
     checkpoint_id: str
@@ -81,10 +82,10 @@ class Removal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a commit that removes records. Missing records are ignored.
 
     `thread` removes everything; `state` all checkpoints with their attachments and values; `checkpoints`
-    are (namespace, id) pairs. `values` are ranges that no remaining checkpoint needs. `as_of` is the
-    thread's sequence number for which that was determined: if it has changed, a new checkpoint may need
-    them, and the commit is refused. With `thread`, it is the number of the thread to remove, and a
-    thread that is already gone refuses nothing.
+    are (namespace, id) pairs. `values` are ranges that no remaining checkpoint needs. `as_of` is the thread's
+    sequence number at the time when this was determined. If the thread has another one now, a new checkpoint
+    may need the values, and the commit is refused. With `thread`, it is the expected sequence number of the
+    thread to remove; a thread that is already gone is not an error.
     """
 
     thread: bool = False
@@ -108,8 +109,9 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True):
 class BackTo(Struct, frozen=True, array_like=True):
     """The start of a branch of the conversation: after the new checkpoint's parent, or after a message.
 
-    With `parent`, also if the parent is the head. Otherwise after the commit that added the message
-    `message_id`; `None` means before all messages. A message that does not exist begins no branch.
+    With `parent`, the branch begins even if the parent is the head. Otherwise it begins after the commit that
+    added the message `message_id`; `None` means before all messages. A message that does not exist begins no
+    branch.
     """
 
     message_id: str | None = None

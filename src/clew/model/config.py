@@ -27,7 +27,7 @@ ANY_USER: Final = AnyUser.ANY_USER
 """Acts for all users: for tools and maintenance, never for a user's request."""
 
 RESERVED: Final = "\0"
-"""How the ids of users and threads begin that no caller may name, except with `ANY_USER`."""
+"""The prefix of reserved ids of users and threads. No caller may name them, except with `ANY_USER`."""
 RESERVED_USER: Final = RESERVED
 """The owner of unfinished copies (see `storage.protocol`)."""
 _ID_BITS: Final = 128
@@ -153,7 +153,7 @@ def _optional_text(name: str, value: object) -> str | None:
 
 
 def _text(name: str, value: object) -> str:
-    # Nearly all ids are plain: no name is spelled out for an error.
+    # Nearly all ids are valid, so the name for an error is made only when it is needed.
     if type(value) is str and value and value.isascii():
         return value
     return checked_text(f"config[{name!r}]", value)

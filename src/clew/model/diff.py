@@ -133,7 +133,7 @@ def _spelled(path: Iterable[Any]) -> str:
 
 
 def _shown_apart(before: Any, after: Any) -> tuple[str, str]:
-    """Both values, shortened. Long texts are cut to where they begin to differ."""
+    """Both values, shortened. Long texts are cut so that they begin where they differ."""
     if type(before) is str and type(after) is str and max(len(before), len(after)) > _WIDTH - 2:
         start = _shared_length(before, after) - _WIDTH // 3
         if start > 0:

@@ -26,7 +26,7 @@ class Event(DictRecord):
     - `gap`: the store no longer knows everything that happened since the position: read the threads again.
 
     Contents are read when the event is delivered: a record that was removed since is left out, and one
-    that was replaced again is as it is now. `sequence` is the thread's number of the commit.
+    that was replaced again is as it is now. `sequence` is the commit's number in the thread.
     """
 
     kind: EventKind

@@ -26,7 +26,8 @@ class FeedParts(Struct, frozen=True, kw_only=True, array_like=True, omit_default
 
 
 class FeedEntry(Struct, frozen=True, kw_only=True):
-    """One commit in the feed. `owner` is the thread's after the commit, or before it if it was deleted."""
+    """One commit in the feed. `owner` is the thread's owner after the commit, or before it if the thread was
+    deleted."""
 
     position: str
     thread_id: str
@@ -39,7 +40,7 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
 class FeedQuery(Struct, frozen=True, kw_only=True):
     """Entries after the position `after`, in order, and not after `until`.
 
-    `after=None` asks for the position of now, and has the store write its feed from now on. `wait` is how
+    `after=None` asks for the current position, and makes the store write its feed from now on. `wait` is how
     many seconds the answer may wait for a first entry; it may come earlier, with no entry.
     """
 
@@ -53,7 +54,7 @@ class FeedPage(Struct, frozen=True, kw_only=True):
     """Entries of the feed. `position` is where the next page begins; `more`: there are more entries now.
 
     `gap`: the store does not know `after` (any more), so entries may be missing. `position` is then the
-    position of now, and there are no entries.
+    current position, and there are no entries.
     """
 
     position: str

@@ -22,9 +22,10 @@ _NOT_GIVEN: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class _Timed(DictRecord):
-    """A record that may know that its time was not given. No field, because fields are data: others write them out.
+    """A record that remembers whether its time was left out. This is not a field, because fields are data
+    that others store.
 
-    Copies don't know it: their time was given to them.
+    Copies don't remember it: they get an explicit time.
     """
 
     __slots__ = ("_took_time",)
@@ -85,7 +86,7 @@ quick_message: Final = quick(Message)
 
 def timed(message: Message, clock: Clock) -> Message:
     """Return the message with the time of `clock`, if none was given."""
-    # The message took the system clock's time, which is right if that is the clock.
+    # The message has the system clock's time already.
     if clock is SYSTEM_CLOCK or not getattr(message, "_took_time", False):
         return message
     return replace(message, created_at=clock.now())

@@ -145,8 +145,8 @@ class ThreadQuery(Struct, frozen=True, kw_only=True):
 
     `thread_id` asks for one thread. `search` is folded text to find in a thread's `text` or folded id.
     A thread must have all of `labels`. `before` is a place in the order: the time of a thread's last
-    activity, and the thread's id; all results come after it. Of threads that were last active at this very
-    moment, those created before the named thread come after it; all of them, if it is gone.
+    activity, and the thread's id; all results come after it. Among threads with exactly this time, those
+    created before the named thread come after it. If the named thread is gone, all of them do.
     """
 
     user: User

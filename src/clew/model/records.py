@@ -153,8 +153,8 @@ class LeaseRecord(TurnRecord, frozen=True, kw_only=True):
 class JournalEntry(Struct, frozen=True, kw_only=True):
     """A commit to be shipped to another store. `position` grows within a thread, and with time.
 
-    `after` is the thread's previous commit in the chain. `incarnation` is the thread's after the commit,
-    or before it if the commit deleted the thread. `at` is the commit's time.
+    `after` is the thread's previous commit in the chain. `incarnation` is the thread's incarnation after the
+    commit, or before it if the commit deleted the thread. `at` is the commit's time.
     """
 
     position: int

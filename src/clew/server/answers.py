@@ -25,15 +25,15 @@ Next = str | int | None
 
 
 def told(record: T) -> T:
-    """Return the form of `record` for answers: a dict of JSON's types, in spite of its type, which says what is
-    in the dict."""
+    """Return `record` as a dict of JSON's types. The annotation stays the record's class, because the schema
+    is derived from it."""
     return cast("T", record.to_dict(convert=to_json))
 
 
 def page(
     read: Sequence[T], limit: int, position: Callable[[T], str], offset: int | None = None
 ) -> tuple[list[T], Next]:
-    """Return the first `limit` of the results that were read, which are one more if there is a next page.
+    """Return the first `limit` results of `read`, which has one more result if there is a next page.
 
     The second part says where that page begins: the position of the last result, or an offset if the caller counts.
     """
@@ -197,8 +197,8 @@ class Counts(TypedDict):
 
 
 def counts(stats: clew.Stats, *, whole: bool) -> Counts:
-    """Return the totals. Without `whole`, those that tell nothing about other tenants: not the size of the
-    store, and not that of the server's memory.
+    """Return the totals. Without `whole`, the sizes of the store and of the server's memory are left out,
+    because they tell something about other tenants.
     """
     return {
         "total_sessions": stats.total_sessions,

@@ -50,7 +50,7 @@ async def readyz(request: Request[Any, Any, Any]) -> Response[Health]:
     """Return 200 if the store answers, and 503 if not."""
     status = await request.app.state.memory.astatus()
     ready = status.primary_healthy or bool(status.secondary_healthy)
-    # Why it is down may name hosts: that is in `/api/status`, for operators only.
+    # The reason may name hosts, so it is in `/api/status`, for operators only.
     return Response({"status": "ok" if ready else "unavailable"}, status_code=200 if ready else 503)
 
 
@@ -98,8 +98,8 @@ def app(
     lifespan = lifespan_of(streams, open_turns)
     handlers = [handler for group in _GROUPS for handler in group.HANDLERS]
     api = Router("/api", route_handlers=handlers, middleware=[checked])
-    # Not checked: OpenAI's clients send parameters that Clew doesn't have, such as `include[]`. None of them widens
-    # whose conversations an answer has.
+    # Not checked: OpenAI's clients send parameters that Clew doesn't have, such as `include[]`. None of them
+    # gives access to conversations of other users.
     openai = Router("/v1", route_handlers=conversations.HANDLERS)
     closed = Router(
         "/",

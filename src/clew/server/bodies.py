@@ -14,7 +14,7 @@ RunId = Annotated[str, Meta(description="The run that saves.")]
 Values = Annotated[dict[str, Any], Meta(description="Values to keep with the checkpoint.")]
 Messages = Annotated[
     list[dict[str, Any]],
-    Meta(description="Messages to append, in a provider's format or as role and content. One without an id gets one."),
+    Meta(description="Messages to append, in a provider's format or as role and content. Ids are optional."),
 ]
 
 
@@ -77,6 +77,6 @@ class Policy(Struct, forbid_unknown_fields=True):
     """A retention policy; times in seconds. See the page on retention for the fields."""
 
     policy: Annotated[
-        dict[str, Any], Meta(description="Fields of `RetentionPolicy`: `keep_last`, `thread_ttl` and others.")
+        dict[str, Any], Meta(description="Fields of `RetentionPolicy`: `max_history`, `thread_ttl` and others.")
     ]
     dry_run: Annotated[bool, Meta(description="Only report what would be removed.")] = True

@@ -122,12 +122,13 @@ def derived_id(call: Call, key: str | None, *parts: str) -> str | None:
 
 
 class Asked(Request[Any, Any, Any]):
-    """A request whose body may be left out or nest as deep as it likes: Litestar would fail."""
+    """A request whose body may be missing or nested too deep. Litestar would fail on both."""
 
     __slots__ = ()
 
     async def body(self) -> bytes:
-        # An empty object, so that a body without required fields need not be sent, and that others name the field.
+        # A missing body counts as an empty object: if no field is required, none has to be sent, and
+        # otherwise the error names the missing field.
         return await super().body() or b"{}"
 
     async def json(self) -> Any:
@@ -136,7 +137,7 @@ class Asked(Request[Any, Any, Any]):
         except SerializationException as error:
             raise Problem(400, "InvalidRequest", f"the body is not JSON: {error.detail}") from None
         except RecursionError:
-            raise Problem(400, "InvalidRequest", "the body nests too deep") from None
+            raise Problem(400, "InvalidRequest", "the body is nested too deep") from None
 
 
 class Answer(Response[C]):

@@ -157,7 +157,8 @@ async def delete_item(request: Request[Any, Any, Any], conversation_id: Name, it
 
 
 def _answer(content: C) -> Response[C]:
-    """Return a JSON response without `$type`: an item comes back as it was sent, and OpenAI's clients know no marks."""
+    """Return a JSON response without `$type`: items are returned as they were sent, and OpenAI's clients
+    don't know these marks."""
     try:
         return plain(to_builtins(content, str_keys=True, enc_hook=to_json))
     except TypeError:

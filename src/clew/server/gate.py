@@ -64,7 +64,8 @@ class Gate:
     ) -> None:
         self._inner = inner
         self.end_streams: Final = end_streams
-        """Ends event streams, which last until their client leaves. Call it before a server stops that no signal ends."""
+        """Ends event streams, which otherwise last until their client leaves. Call it before you stop a
+        server without a signal."""
         self.lifespan: Final = lifespan
         """The lifespan for an application that this one is mounted into, because frameworks don't pass theirs on. When
         a signal ends the server, it ends the event streams; at the end, the open turns."""
@@ -100,7 +101,7 @@ class Gate:
             elif method != "HEAD":
                 await send(message)
 
-        # Litestar knows no HEAD for the routes of GET.
+        # Litestar does not answer HEAD on GET routes.
         scope = {**scope, "path": _raw_path(scope), "method": "GET" if method == "HEAD" else method}
         self._telemetry.began()
         try:

@@ -47,8 +47,8 @@ def lifespan_of(streams: Streams, turns: Turns) -> Lifespan:
 def at_a_signal(call: Callable[[], object]) -> Iterator[None]:
     """Call `call` when a signal asks the process to end, and then the handler of the server.
 
-    A signal that nobody handles is left alone: it ends the process at once. So are all of them outside of the main
-    thread, which alone gets signals.
+    A signal without a handler is left alone: it ends the process at once. Outside of the main thread, which
+    alone receives signals, nothing is changed.
     """
     before: dict[signal.Signals, Callable[[int, Any], Any]] = {}
     inside = True

@@ -1,6 +1,6 @@
 """`/mcp`: the MCP server over streamable HTTP, for the callers and with the tokens of the HTTP server.
 
-Each request stands for itself: there are no sessions to keep, to expire or to take over.
+Requests are independent: there are no sessions that have to be kept, that expire or that can be taken over.
 """
 
 from __future__ import annotations

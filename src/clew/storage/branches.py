@@ -46,9 +46,9 @@ def with_point(points: Sequence[Range], parent: int, start: int) -> tuple[Range,
 
 
 def is_left(points: Sequence[Range], head: int | None) -> bool:
-    """Return whether the head, at number `head`, is on another branch than the newest one.
+    """Return whether the head, at number `head`, is not on the newest branch.
 
-    The checkpoints of the newest branch were removed: the conversation goes back to the head's.
+    Then the checkpoints of the newest branch were removed, and the conversation is that of the head's branch again.
     """
     return bool(points) and head is not None and head < points[-1][1]
 
@@ -80,9 +80,9 @@ class Decided(Protocol):
 
 
 def parent_of_branch(commit: Commit, decided: Decided, points: Sequence[Range], numbers: Numbers) -> int | None:
-    """The number after which the branch that `commit` begins continues; `None` if it begins none.
+    """The sequence number that the new branch of `commit` continues from; `None` if it begins no branch.
 
-    A parent that does not exist any more begins no branch: nobody knows its number.
+    A parent that no longer exists begins no branch, because its number is unknown.
     """
     back_to, new, removal = commit.back_to, commit.checkpoint, commit.remove
     if back_to is not None and not back_to.parent:

@@ -56,7 +56,7 @@ def blocked(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 def is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether `loop` waits for work on another loop: nobody who does that work may wait for it."""
+    """Return whether `loop` waits for work on another loop. Code that does this work must not wait for `loop`."""
     return loop in _blocked
 
 

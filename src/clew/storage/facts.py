@@ -36,7 +36,7 @@ class Facts(Protocol[Thread]):
     def thread(self, thread_id: str) -> Thread | None: ...
 
     def end_of_missing(self, thread_id: str) -> str | None:
-        """The end of the chain of a thread that does not exist: its deletion, while that is remembered."""
+        """The end of the chain of a thread that does not exist: its deletion, as long as the store remembers it."""
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
         """Return whether the thread has a receipt of `commit`."""
@@ -50,7 +50,7 @@ class Facts(Protocol[Thread]):
     def has_checkpoint(self, thread: Thread, namespace: str, checkpoint_id: str) -> bool: ...
 
     def replaces(self, thread: Thread, new: NewCheckpoint) -> bool:
-        """Return whether the thread has this checkpoint. May say no if the write fails then."""
+        """Return whether the thread has this checkpoint. May return False if the write fails in that case."""
 
     def shared_before(self, thread: Thread) -> int:
         """The number under which a fork shares the values."""

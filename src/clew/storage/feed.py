@@ -1,8 +1,8 @@
 """The feed of a store: what goes into it, its bounds, positions, and waiting for entries.
 
-A store writes a feed only while somebody watches it: asking for the position of now begins it, and it
-ends when nobody has asked for `KEPT_FOR` seconds. It has the last `LENGTH` commits, at least, of those
-that changed something visible. A position from before that, or from another feed, is a gap.
+A store writes a feed only while somebody watches it: a query for the current position begins it, and it ends
+after `KEPT_FOR` seconds without a query. It has at least the last `LENGTH` commits that changed something
+visible. An older position, or one from another feed, is a gap.
 """
 
 from __future__ import annotations

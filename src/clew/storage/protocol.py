@@ -4,7 +4,7 @@ To write a storage, implement `Storage` and subclass `clew.testing.StorageContra
 `DurableStorageContract`). The suite is the definition; this page summarises it.
 
 **Commits.** `apply` takes commits of any threads and returns one outcome for each, in order: an
-`Applied`, or the `ClewError` that refused it. Each commit is atomic: a refused one changes nothing and
+`Applied`, or the `ClewError` that refused it. Each commit is atomic: a refused commit changes nothing and
 does not affect the others. A failure of the whole storage is raised instead. For each commit:
 
 1. *Rules.* The table in `clew.storage.rules` says what refuses a commit. The rules are checked in
@@ -19,9 +19,9 @@ does not affect the others. A failure of the whole storage is raised instead. Fo
 4. *Removal* comes first, then everything else is added. Removing checkpoints or all state, and naming
    values to remove, increments the epoch.
 5. *Checkpoint.* It gets the thread's next sequence number. See `NewCheckpoint` for parents and
-   conflicts. A checkpoint whose id exists in the namespace replaces that one: it keeps sequence and
-   parent, and there is no conflict. It is saved at the commit's time, and keeps the time when that
-   one was created, unless it brings such a time itself (a copy). Without either, the commit created it.
+   conflicts. A checkpoint whose id exists in the namespace replaces the existing one: it keeps that one's
+   sequence and parent, and there is no conflict. `saved_at` is the commit's time. `created_at` is the one in
+   the commit (a copy), or else that of the replaced checkpoint, or else the commit's time.
 6. *Attachments* replace those with the same key; with `keep_attachments`, existing ones stay.
 7. *Messages* with a known id replace that message in its place; others are appended. In a commit with
    a checkpoint, a message that is known from other branches only moves to the end of this one.
@@ -165,7 +165,7 @@ class Storage(Protocol):
         """Finish accepted work and release the resources that this storage opened. Idempotent."""
 
     async def ping(self) -> None:
-        """Return if the store is available. Raises StorageError if not."""
+        """Check that the store is available. Raises StorageError if it is not."""
 
     async def apply(self, commits: Sequence[Commit]) -> list[Applied | ClewError]:
         """Apply each commit atomically and durably, and return the outcomes in order."""
@@ -223,9 +223,9 @@ class Storage(Protocol):
     async def feed(self, query: FeedQuery) -> FeedPage:
         """Return entries of the store's feed, in an order that keeps each thread's.
 
-        Every commit that is acknowledged after the position of now was returned is in the feed after that
-        position, unless it changed nothing that watchers see (`storage.feed.parts_of`). Repeated and refused
-        commits are not. Entries of other users are included: the caller must filter them.
+        Every commit that is acknowledged after a query has returned the current position is in the feed after
+        that position, unless it changed nothing that watchers see (`storage.feed.parts_of`). Repeated and
+        refused commits are not in the feed. Entries of all users are included: the caller must filter them.
         """
 
     async def own(self, name: Own) -> bytes | None:

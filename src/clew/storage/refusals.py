@@ -33,7 +33,7 @@ def chain_moved(commit: Commit, last: str | None, _number: int | None) -> ClewEr
 
 def written_since(commit: Commit, _named: str | None, sequence: int | None) -> ClewError:
     expected = commit.remove.as_of if commit.remove else None
-    return _stale(commit, "it was written to since; determine again what is not needed", expected, sequence)
+    return _stale(commit, "it was written to meanwhile; check again what is not needed", expected, sequence)
 
 
 def values_moved(commit: Commit, _named: str | None, next_value: int | None) -> ClewError:

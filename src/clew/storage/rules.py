@@ -67,15 +67,15 @@ OWNER: Final = Rule(
     PermissionDeniedError,
     lambda commit, _named, _number: not_the_owner(commit.thread_id, commit.user),
 )
-RECEIPT: Final = Rule("receipt", "A commit that the thread has a receipt of is repeated, and not applied again.")
+RECEIPT: Final = Rule("receipt", "A commit whose receipt the thread has is a repetition, and is not applied again.")
 DELETED: Final = Rule(
     "deleted", "A basis has the thread's current incarnation.", ThreadDeletedError, thread_gone
 )  # fmt: skip
 EPOCH: Final = Rule("epoch", "A basis has the thread's current epoch.", StaleBasisError, epoch_moved)
 AFTER: Final = Rule(
     "after",
-    "A commit `after` another requires that one at the end of the thread's chain. So a late commit can't create a "
-    "thread that was deleted since: its deletion is the end of its chain.",
+    "A commit `after` another one requires the other one to be the end of the thread's chain. So a late commit can't "
+    "create a deleted thread again: the end of its chain is the deletion.",
     StaleBasisError,
     chain_moved,
 )
@@ -129,9 +129,9 @@ _BY_NAME: Final = {rule.name: rule for rule in RULES}
 def refusal(commit: Commit, code: str, named: str | None = None, number: int | None = None) -> ClewError:
     """The error for `commit`, which a server refused by the rule `code`.
 
-    `named` is the end of the chain (for `after`) or the head (for `head` and `parent`) that the server
-    found. `number` is the thread's value of what the commit expected; for `merge`, the position of the
-    row in the commit, counted from 1.
+    `named` is the end of the chain (for `after`) or the head (for `head` and `parent`) that the server found.
+    `number` is the thread's number where the commit expected another one; for `merge`, it is the position of
+    the row in the commit, counted from 1.
     """
     rule = _BY_NAME.get(code)
     if rule is None or rule.refusal is None:

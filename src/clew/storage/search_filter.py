@@ -4,7 +4,7 @@ Messages are grouped in the order in which they were written: `CHUNK` messages a
 `CHUNKS` chunks a segment. A segment has a table of cells, one for each value of a hash. Bit n of a
 cell says that chunk n may contain a gram (`GRAM` bytes) with that hash. A text can only be in chunks
 whose bit is set for all its grams, so a search reads a few cells of each segment and the messages of
-a few chunks. A filter never hides a message; it is wrong only where it lets too many through.
+a few chunks. A filter never hides a message. Its only error is to let too many through.
 
 Tables are stored in parts, so that a search reads little. Numbers in cells are little-endian.
 """

@@ -21,7 +21,7 @@ from clew.storage.search_filter import CHUNK, CHUNKS, cells_of, chunks_in
 DIRECT: Final = 4_000
 """A user with at most so many messages is searched without the index."""
 DIRECT_THREADS: Final = 500
-"""The same for threads."""
+"""A user with at most so many threads is searched without the index."""
 WORTH: Final = 1_024
 """So many messages wait before a search adds them to the index."""
 MANY_WAITING: Final = 20_000
@@ -105,7 +105,7 @@ def search_plan(query: SearchQuery, needle: bytes, own: int | None, waiting: int
             if _is_complete(page, query, some[0].newest):
                 return page
             if read > ENOUGH and query.user is not ANY_USER:
-                # Common among others and rare here? Then the user's own messages are read faster.
+                # If the text is common among other users and rare here, reading the user's own messages is faster.
                 if own is None:
                     (own,) = yield Own()
                 if read > own:

@@ -46,7 +46,7 @@ def turn_after(
 ) -> TurnRecord | None:
     """The turn after `holder` asked for it until `now + ttl`, or released it (`ttl=0`).
 
-    Returns `None` if nothing changes. `draw` returns the token of a new turn.
+    Returns `None` if nothing changes. `draw` makes the token of a new turn.
     """
     until = now + timedelta(seconds=ttl)
     if last is not None and last.expires_at > now:

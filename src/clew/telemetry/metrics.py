@@ -1,7 +1,7 @@
 """Metrics: one histogram, and counters that are only read when they are exported.
 
 Each value that the SDK is given costs it dozens of function calls. So a save only appends to a queue.
-Durations are passed on in batches, where the SDK's code is at least warm, and before each export.
+Durations are passed on in batches, so that the SDK's code stays in the CPU cache, and before each export.
 Counts are added up here, and the SDK asks for the sums when it exports them.
 """
 

@@ -35,7 +35,7 @@ _SAMPLED: Final = trace.TraceFlags.SAMPLED
 current_call: ContextVar[SpanContext | None | Literal["outside"]] = ContextVar("clew_call", default="outside")
 """The sampled span of the public call that the current task is in; `None` if that is not sampled.
 
-OpenTelemetry knows this too, but takes ten times as long to tell.
+OpenTelemetry has this too, but reading it there takes ten times as long.
 """
 _taken_along: ContextVar[tuple[SpanContext, ...]] = ContextVar("clew_taken_along", default=())
 """Spans of other saves that the next commits of the current task write."""
@@ -154,7 +154,7 @@ def drops_roots(tracer: Tracer) -> bool:
     if isinstance(tracer, NoOpTracer):
         return True
     describe = getattr(getattr(tracer, "sampler", None), "get_description", None)
-    # The API has no question for this. Other samplers are asked for each span.
+    # The API has no method for this. Other samplers are called for each span.
     return describe is not None and describe().startswith(("AlwaysOffSampler", "ParentBased{root:AlwaysOffSampler"))
 
 
@@ -175,7 +175,8 @@ def _full_name(kind: type) -> str:
 
 
 def attributes_of(storage: Storage) -> dict[str, str | int]:
-    """The kind of the store and its server. Of several stores, the first: the primary, the one that is cached."""
+    """The kind of the store and its server. With several stores, those of the first: the primary, or the
+    store behind the cache."""
     while isinstance(storage, StorageWrapper):
         storage = storage.around[0]
     attributes: dict[str, str | int] = {names.SYSTEM: storage.capabilities.name}

@@ -22,7 +22,7 @@ SMALL_ROW = 8 << 10
 GROWING_ROW = 16 << 10
 """A merged row with less data than this is merged again with the next ones.
 
-Rewriting a larger one saves a tenth at most, and leaves garbage until the next vacuum.
+Rewriting a larger row saves at most a tenth of it, and leaves garbage until the next vacuum.
 """
 MERGED_VALUES = 4096
 """The most values in a compacted row."""

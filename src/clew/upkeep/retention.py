@@ -82,11 +82,11 @@ def due_by_size(
     """The oldest of `held` that must be removed besides `gone` to bring a thread of `size` bytes
     within `max_bytes`.
 
-    As few as suffice, counting their bytes and those of the values that only they need; all that
-    may be removed, if that is not enough. The order is by sequence, across namespaces. Values that
-    stay in any case don't count, or a history would be removed without freeing anything: those that
-    a fork shares (`shared`), and all values if a damaged checkpoint, which may need any of them,
-    stays.
+    As few as possible, counting their bytes and those of the values that only they need. If removing all of
+    the removable ones is not enough, all of them. The order is by sequence, across namespaces. Values that
+    can't be removed don't count: those that a fork shares (`shared`), and all values while a damaged
+    checkpoint stays, which may need any of them. Otherwise a history would be removed without freeing
+    anything.
     """
     if policy.max_bytes is None:
         return []
@@ -116,7 +116,7 @@ def due_by_size(
 
 
 def shared(rows: Iterable[RowSize], fixed_before: int) -> int:
-    """The bytes of `rows` that stay whatever is removed, because forks share them."""
+    """The bytes of `rows` that can't be freed, because forks share them."""
     return sum(row.size for row in rows if row.first < fixed_before)
 
 
@@ -147,9 +147,9 @@ def _may_go(checkpoints: Iterable[D], policy: RetentionPolicy) -> Iterable[tuple
 def _is_milestone(checkpoint: Dated, next_older: Dated | None, policy: RetentionPolicy) -> bool:
     """Return whether it is the first of its namespace at or after a multiple of `keep_every`, by sequence number.
 
-    Sequence numbers count all commits of the thread, so a namespace may have none at the multiple.
-    The first one never changes: new ones come after it, and cleanups keep it. Its position within
-    the namespace would change, because removed checkpoints can't be counted.
+    Sequence numbers count all commits of the thread, so a namespace may have no checkpoint at the multiple
+    itself. The first one after it never changes: new checkpoints come later, and cleanups keep it. A count
+    within the namespace would change, because removed checkpoints are not counted any more.
     """
     if policy.keep_every is None:
         return False

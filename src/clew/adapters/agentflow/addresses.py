@@ -21,7 +21,7 @@ def address_of(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def user_of(config: dict[str, Any]) -> Any:
-    """Return the user, or the anonymous one. Clew's threads without an owner are open to all."""
+    """Return the config's user, or the anonymous user: Clew's threads without an owner are open to all."""
     user_id = config.get("user_id")
     return DEFAULT_ANONYMOUS_USER_ID if user_id is None else user_id
 

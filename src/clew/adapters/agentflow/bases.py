@@ -23,7 +23,7 @@ class Base(NamedTuple):
 
 
 class _Carried(NamedTuple):
-    """The value in a config, with its checkpointer and thread: the config may be reused for others."""
+    """A base as a config carries it, with its checkpointer and thread: callers reuse configs for other ones."""
 
     owner: str
     thread: Thread
@@ -67,7 +67,7 @@ class Bases:
     def forget(self, config: MutableMapping[str, Any], thread: Thread) -> None:
         """Drop the base after a removal.
 
-        A run keeps it, so that it can't restore what was removed.
+        A run keeps its base, so that it can't restore what was removed.
         """
         if not self._carried(config, thread).is_run:
             config.pop(KEY, None)
@@ -80,7 +80,7 @@ class Bases:
 
 
 def gone(config: dict[str, Any]) -> ThreadDeletedError:
-    """Return the error for a run, or a caller that read first, whose thread was deleted since."""
+    """Return the error for a run (or a caller that read first) whose thread was deleted after the read."""
     thread_id, run_id = config.get("thread_id"), config.get("run_id")
     when, how = "after it was read", "read it again"
     if run_id is not None:

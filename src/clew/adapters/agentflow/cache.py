@@ -64,7 +64,7 @@ class TimedValues:
         return [record.message_id for record in records if not self._has_expired(record)]
 
     async def _sweep(self, namespace: str) -> None:
-        """Remove values that expired so long ago that nobody puts them again meanwhile."""
+        """Remove values that expired long ago. A value that has just expired may be put again at this moment."""
         for record in await self._store.alist_messages(_thread(namespace), limit=None):
             if self._has_expired(record, by=_GRACE):
                 await self._store.adelete_message(_thread(namespace), record.message_id)

@@ -42,7 +42,7 @@ from clew.model.thread import ThreadInfo as Description
 StateT = TypeVar("StateT", bound=AgentState, default=AgentState)
 
 _CACHED_AT: Final = "__clew_head__"
-"""Key in a cached state for the id of the head at that time."""
+"""Key, in a cached state, of the id that the head had at that time."""
 
 
 class ClewCheckpointer(BaseCheckpointer[StateT]):
@@ -56,7 +56,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
     "reject", the later save raises Agentflow's StaleStateError and saves nothing. With "branch",
     the checkpoints of both are kept, and the last save is the thread's state.
 
-    Only its `user_id` can use a thread. A config without one means "anonymous", as in Agentflow.
+    Only the user in `user_id` can use a thread. A config without `user_id` means "anonymous", as in Agentflow.
     Errors are both Clew's and Agentflow's (`clew.adapters.agentflow.errors`).
     """
 
@@ -189,7 +189,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         if data is None:
             return None
         key, cached_at = key_of(config), data.pop(_CACHED_AT, None)
-        # A run may cache its state right after another run saved. Then it belongs to an older head.
+        # A run may cache its state right after another run saved. Then the state belongs to an older head.
         if self._bases.is_running(config, key):
             if Base(cached_at) != self._bases.of(config, key):
                 return None

@@ -29,7 +29,7 @@ class IsolatedStateGraph(StateGraph[StateT]):
     def __init__(self, *args: Any, container: InjectQ | None = None, **options: Any) -> None:
         self._own = container if container is not None else InjectQ()
         with active(self._own):
-            # container= would make it active for the whole thread, permanently.
+            # The argument container= would make the container active for the whole OS thread, permanently.
             super().__init__(*args, **options)
 
     def add_node(self, name_or_func: Any, func: Any = None) -> Any:

@@ -25,7 +25,7 @@ _running: ContextVar[Any] = ContextVar("clew_agentflow_running", default=None)
 
 
 class _Latest:
-    """The checkpointer that a container returns outside of runs: the last compiled graph's."""
+    """The checkpointer that a container returns outside of runs: that of the graph compiled last."""
 
     def __init__(self, checkpointer: Any) -> None:
         self.checkpointer = checkpointer
@@ -40,7 +40,7 @@ _asking: WeakKeyDictionary[InjectQ, _Latest] = WeakKeyDictionary()
 
 
 def keep_apart(checkpointer: Any) -> None:
-    """Have the active container return each run's own checkpointer, if it already has another one.
+    """Make the active container return each run's own checkpointer, if the container already has another one.
 
     Call it when a graph is compiled with `checkpointer`.
     """
@@ -92,7 +92,7 @@ def _run_of(app: Any) -> Iterator[None]:
         try:
             _running.reset(token)
         except ValueError:
-            # The coroutine is being closed in another context. The one that it ran in is gone.
+            # The coroutine is closed in another context than the one that it ran in, which is gone.
             pass
 
 

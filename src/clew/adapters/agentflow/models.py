@@ -14,7 +14,7 @@ from clew.model.message import Message as Record
 from clew.model.thread import ThreadInfo as Thread
 
 OWN: Final = "clew.agentflow"
-"""Metadata key for the fields of Agentflow's messages that the record has no field for."""
+"""Metadata key for those fields of Agentflow's messages that the record lacks."""
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes, datetime})
 _ROLES: Final = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "developer": "system"}
@@ -24,7 +24,7 @@ _ROLES: Final = {"human": "user", "ai": "assistant", "tool": "tool", "function":
 def plain(model: BaseModel, **options: Any) -> dict[str, Any]:
     """Return the fields of `model` as plain data.
 
-    Enums become their values; nothing becomes text as in JSON.
+    Enums become their values. All other types stay: times, for example, don't become text.
     """
     # serialize_as_any keeps the fields that a subclass adds.
     fields = model.model_dump(serialize_as_any=True, **options)

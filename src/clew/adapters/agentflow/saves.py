@@ -22,7 +22,7 @@ _REMEMBERED: Final = 1_000
 
 
 class Known(NamedTuple):
-    """A checkpoint: the progress of its run, and the digests of its messages, which are recorded."""
+    """A known checkpoint: the progress of its run, and the digests of its recorded messages."""
 
     checkpoint_id: str
     progress: Mapping[str, Any]

@@ -54,7 +54,7 @@ class Addresses:
     # --- From LangGraph's configs to Clew's
 
     async def address(self, config: RunnableConfig, **more: Any) -> dict[str, Any]:
-        """Return Clew's config for what `config` names. Numbers and UUIDs become text."""
+        """Return Clew's config for LangGraph's `config`. Numbers and UUIDs become text."""
         given: Mapping[str, Any] = config.get("configurable", {})
         address = {
             "thread_id": str.__str__(str(given["thread_id"])),
@@ -125,7 +125,7 @@ class Addresses:
 
     @contextmanager
     def explaining_ownership(self) -> Iterator[None]:
-        """Add to a PermissionDeniedError where the owner's name comes from.
+        """Add the configurable that names the owner to a PermissionDeniedError.
 
         An app may use the same configurable for something else.
         """
@@ -133,10 +133,10 @@ class Addresses:
             yield
         except PermissionDeniedError as error:
             where = (
-                f"configurable[{self.owner_key!r}] names the owner; ClewSaver(…, owner_key=…) takes another configurable, "
-                "and owner_key=None none, for threads that belong to nobody"
+                f"configurable[{self.owner_key!r}] names the owner; to use another configurable, pass "
+                "ClewSaver(…, owner_key=…), or owner_key=None for threads without owners"
                 if self.owner_key is not None
-                else "with owner_key=None a ClewSaver works with threads that belong to nobody"
+                else "with owner_key=None, a ClewSaver uses threads without owners only"
             )
             raise PermissionDeniedError(f"{error} ({where})", **error.facts) from error
 
@@ -147,7 +147,7 @@ def _user(owner: Any) -> User:
     if isinstance(owner, bool) or not isinstance(owner, (str, int, UUID)):
         raise ConfigError(
             f"the configurable that names the thread's owner must be text, a number or a UUID, not {type(owner).__name__}; "
-            "ClewSaver(…, owner_key=…) takes another configurable, and owner_key=None none"
+            "to use another configurable, pass ClewSaver(…, owner_key=…), or owner_key=None for threads without owners"
         )
     return str(owner)
 

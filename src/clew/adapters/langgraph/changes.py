@@ -55,7 +55,7 @@ class Dump:
         return self.packed.count
 
     def begins_with(self, other: Dump) -> bool:
-        """Return whether the other's elements are the first elements of this one."""
+        """Return whether this list begins with the elements of `other`."""
         if not other.count:
             return True
         return (

@@ -37,7 +37,7 @@ T = TypeVar("T")
 Allowed = Iterable[type | tuple[str, str]]
 """Classes, or pairs of module and name."""
 MAX_LEARNED: Final = 2000
-"""How many classes of graphs a saver remembers. Those learned first are forgotten first."""
+"""The maximum number of classes of graphs that a saver remembers. The oldest are forgotten first."""
 BUILTINS: Final = (str, bytes, int, float, list, dict, tuple, set, frozenset)
 """Built-in types that a class without fields may extend."""
 

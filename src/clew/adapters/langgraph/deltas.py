@@ -94,8 +94,8 @@ class DeltaHistories:
             thread_id = first.metadata.thread_id
             raise CorruptRecordError(
                 f"thread {thread_id!r} can't be rebuilt: its delta channels {', '.join(lost)} need checkpoints before "
-                f"{first.checkpoint_id}, which were removed. Use the saver's prune to clean up such threads, and its fork "
-                "to fork them; it copies what they need, while the checkpointer's own fork depends on its source",
+                f"{first.checkpoint_id}, which were removed. Clean up such threads with the saver's prune, and fork "
+                "them with the saver's fork, which copies these checkpoints; the checkpointer's own fork does not",
                 thread_id=thread_id,
                 checkpoint_id=first.checkpoint_id,
                 channels=lost,

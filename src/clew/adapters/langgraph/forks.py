@@ -57,8 +57,8 @@ class Forker:
     ) -> ThreadPart | None:
         """Return the part of the thread that existed when the graph was at `origin`.
 
-        If the graph went on from `origin`, what it wrote or began there since belongs to another
-        future and is left out. If the graph still waits there, it is kept. `None` means everything.
+        If the graph continued from `origin`, its later writes and subgraph calls there belong to another
+        branch and are left out. If the graph still waits at `origin`, they are kept. `None` means everything.
         """
         roots = [each for each in checkpoints if not each.namespace]
         here = next((each for each in roots if each.checkpoint_id == origin.checkpoint_id), None)

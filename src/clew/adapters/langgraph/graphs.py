@@ -188,7 +188,7 @@ def _slots(cls: type) -> Iterable[str]:
 
 
 def tell_savers_of_graphs(tell: Callable[[Any, Any], Any]) -> None:
-    """Have `tell(saver, graph)` called whenever a graph starts to use its saver.
+    """Call `tell(saver, graph)` whenever a graph starts to use its saver.
 
     This wraps the method in which LangGraph passes its schemas to savers in strict mode. With a
     version of LangGraph that lacks the method, savers know only the classes in `allow`.

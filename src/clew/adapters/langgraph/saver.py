@@ -302,9 +302,9 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
 
 class _Deferred:
-    """An awaitable for work that is still to be done, if any.
+    """An awaitable for the remaining work, if any.
 
-    Unlike a coroutine, it may be dropped.
+    Unlike a coroutine, it need not be awaited.
     """
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]] | None) -> None:

@@ -146,9 +146,9 @@ class Writer:
         return stored(value, self._serde, name)
 
     def _choice(self, config: RunnableConfig, parent_id: str | None) -> OnConflict:
-        """Going back to a checkpoint by its id always branches.
+        """A save after going back to a checkpoint by its id always branches.
 
-        Going on from the head does what the saver says.
+        For the head, `on_conflict` decides.
         """
         from_head = parent_id is None or config["configurable"].get(STARTED) == "head"
         return self._on_conflict if from_head else "branch"

@@ -246,7 +246,7 @@ class ClewSession:
     async def _check_thread(self) -> None:
         """Raise ConfigError if the thread is not a session.
 
-        The head's node name usually tells, without its state.
+        Usually the head's node name is enough, and its state is not read.
         """
         heads = await self._checkpointer.alist_checkpoints(self.config, limit=1)
         if heads and heads[0].node_name not in _WRITES:
@@ -283,7 +283,7 @@ class ClewSession:
         return turns[turn - 1]
 
     async def _keep_only(self, count: int) -> None:
-        """Cut a new fork to its first `count` items, and remove the checkpoint with more."""
+        """Cut a new fork to its first `count` items, and remove the checkpoint that has all of them."""
         checkpoint = await self._checkpointer.aget_checkpoint(self.config)
         assert checkpoint is not None  # the fork brought it
         await self._rewrite(checkpoint, slice(0, count), node_name="fork")
@@ -299,7 +299,7 @@ class ClewSession:
         items, ids = checkpoint.state.get(ITEMS, []), checkpoint.state.get(MESSAGE_IDS, [])
         left = set(ids[kept])
         gone = [key for key in ids if key is not None and key not in left]
-        # Another branch may have them, too: then this one gets a conversation of its own.
+        # If another branch also has these messages, this branch gets its own conversation.
         shared = await self._checkpointer.ashared_messages(self.config, gone)
         copied = await self._said_again(items[kept], ids[kept], gone) if shared else None
         record: dict[str, Any] = {"remove_messages": gone} if copied is None else {"conversation": "new"}

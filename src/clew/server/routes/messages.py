@@ -38,7 +38,7 @@ After = Annotated[str | None, QueryParameter(name="after", description="Only mes
 Before = Annotated[
     str | None, QueryParameter(name="before", description="The newest messages before the one with this id.")
 ]
-Last = Annotated[int | None, QueryParameter(name="last", ge=1, le=MOST, description="The newest so many messages.")]
+Last = Annotated[int | None, QueryParameter(name="last", ge=1, le=MOST, description="The newest N messages.")]
 Branches = Annotated[
     Literal["head", "all"], QueryParameter(name="branches", description="One branch, or every message of the thread.")
 ]

@@ -44,7 +44,7 @@ async def get_status(request: Request[Any, Any, Any]) -> Response[clew.Status]:
 async def cleanup(
     request: Request[Any, Any, Any], data: JSONBody[Policy], thread_id: OneThread = None
 ) -> Response[clew.CleanupReport]:
-    """Remove old checkpoints by a retention policy. By default a dry run, which says what would go."""
+    """Remove old checkpoints by a retention policy. By default, only report what would be removed."""
     call = call_of(request)
     call.caller.must_be_operator()
     if not data.dry_run:

@@ -173,7 +173,7 @@ async def list_namespaces(
     counted = Counter(each.namespace for each in newest[:COUNTED])
     heads = {each.namespace: each for each in reversed(newest[:COUNTED])}
     if not complete and "" not in counted:
-        # The main one may have rested for long, and is where everybody begins to look.
+        # The main namespace may have been inactive for long, but callers look there first.
         for head in await call.memory.alist_checkpoints(config, limit=1):
             counted[""], heads[""] = 1, head
     listed: list[NamespaceSummary] = [
@@ -226,7 +226,7 @@ async def get_diff(
     user_id: UserId = None,
     newer: Annotated[str | None, QueryParameter(name="to", description="The other one; without it, the head.")] = None,
     other: Annotated[
-        str | None, QueryParameter(name="to_thread", description="The other one's thread, such as a fork.")
+        str | None, QueryParameter(name="to_thread", description="The thread of the other checkpoint, such as a fork.")
     ] = None,
     namespace: Namespace = None,
 ) -> Response[Changes]:

@@ -95,7 +95,7 @@ async def describe_thread(
 
 @delete("/threads/{thread_id:str}", summary="Delete a thread", tags=["threads"], status_code=204)
 async def delete_thread(request: Request[Any, Any, Any], thread_id: Name, user_id: UserId = None) -> None:
-    """Remove the thread with everything in it. A thread that does not exist is no error."""
+    """Remove the thread with everything in it. A missing thread is ignored."""
     call = call_of(request)
     await call.memory.adelete_thread(call.config(thread_id, user_id, write=True))
 

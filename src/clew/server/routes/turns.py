@@ -20,7 +20,7 @@ class NewTurn(Struct, forbid_unknown_fields=True):
     """A turn to begin: how long to wait for others, and how long it stays open without a request."""
 
     begin: Annotated[Any, Meta(description="The state of a thread that has none yet.")] = None
-    wait: Annotated[float, Meta(ge=0, le=300, description="How many seconds to wait for a turn of others.")] = 30.0
+    wait: Annotated[float, Meta(ge=0, le=300, description="How many seconds to wait for another turn.")] = 30.0
     ttl: Annotated[float, Meta(ge=1, le=3600, description="After how many idle seconds the turn ends.")] = 60.0
 
 

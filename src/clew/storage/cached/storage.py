@@ -65,7 +65,7 @@ class CachedStorage(StorageWrapper):
         return self.hot
 
     async def status(self, found: Status) -> Status:
-        # Starts a retry in the background if one is due.
+        # This starts a retry in the background if one is due.
         await self.hot.usable()
         return dataclasses.replace(await super().status(found), cache=self.hot.status)
 

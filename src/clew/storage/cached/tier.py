@@ -35,7 +35,7 @@ SMALL: Final = 64 << 10
 TIDY_FROM: Final = 32
 """A reader that finds this many small or superfluous entries merges them."""
 MAX_POSTPONED: Final = 10_000
-"""Number of threads to drop that are remembered while the hot storage does not answer."""
+"""The maximum number of threads to drop that are remembered while the hot storage does not answer."""
 _AT_ONCE: Final = 256
 _HOT_ERRORS: Final = (ClewError, TimeoutError, ValueError, LookupError, ArithmeticError, struct.error)
 """Errors of a storage that is down, or that reads data which others have damaged."""
@@ -112,8 +112,8 @@ class HotTier:
     async def lookup(self, thread_id: str, basis: Basis, covers: Sequence[Range]) -> Found | None:
         """Return the rows with the values of `covers` in the log of `basis`; None if it is unknown.
 
-        Rows of another epoch are not used: a later one's may lack values that a checkpoint needs,
-        and an earlier one's hold removed values, which the reader would take for stored ones.
+        Rows of another epoch are not used: rows of a later epoch may lack values that a checkpoint needs, and
+        rows of an earlier epoch hold removed values, which the reader would take for stored ones.
         """
         # Before reading: a write that completes in between is then found in the hot storage.
         held = self._pending.rows(thread_id, basis.incarnation)
@@ -145,7 +145,7 @@ class HotTier:
         return Found([each for each in chosen if each.row.first in wanted], missing(needed, ranges))
 
     async def keep(self, thread_id: str, basis: Basis, rows: Sequence[ValueRow], *, read: bool) -> None:
-        """Put `rows` of the log of `basis` into the hot storage. `read`: not for a commit."""
+        """Put `rows` of the log of `basis` into the hot storage. `read`: they come from a read, not from a commit."""
         if not rows or not await self.usable():
             return
         held = [HeldRow(row, basis.epoch) for row in rows]

@@ -132,7 +132,7 @@ class Worker:
             await asyncio.wait({self._task})
 
     async def close(self, seconds: float) -> list[Write]:
-        """Go on for at most so many seconds, then stop. Returns the writes that were not done."""
+        """Continue for at most that many seconds, then stop. Returns the writes that were not done."""
         if self._task is not None and not self._task.done():
             await asyncio.wait({self._task}, timeout=seconds)
             if not self._task.done():

@@ -40,7 +40,7 @@ FIRST_PAGE, LARGEST_PAGE = 500, 8_000
 _REMEMBERED: Final = 10_000
 """Number of lineages that are cached."""
 _NONE: Final = ""
-"""No checkpoint's id."""
+"""An id that no checkpoint has."""
 _T = TypeVar("_T")
 _R = TypeVar("_R", MessageRecord, ThreadRecord)
 
@@ -90,8 +90,8 @@ class EncryptedStorage(StorageWrapper):
         heads = (await self.inner.checkpoints(asked)).checkpoints
         found = await self.inner.threads(ThreadQuery(user=commit.user, thread_id=fork.thread_id))
         if not heads or not found:
-            # The storage reports what is missing. An empty id makes it fail even if a source
-            # appears by then: its lineage would be unknown.
+            # The storage reports what is missing. With an empty id it fails even if the source is created
+            # meanwhile, because the source's lineage would be unknown.
             return replace(commit, fork=replace(fork, checkpoint_id=fork.checkpoint_id or _NONE)), ()
         opener = Opener(self.cipher, fork.thread_id)
         source = opener.thread(found[0])

@@ -170,7 +170,7 @@ class MemoryStorage:
         return thread
 
     def _end_chain(self, commit: Commit) -> None:
-        """Remember `commit`, which leaves no thread, as the end of the thread's chain."""
+        """Remember `commit`, after which the thread does not exist, as the end of the thread's chain."""
         if next_in_chain(commit) is not None:
             self._undo.take(self._ended, commit.thread_id)
             self._undo.put(self._ended, commit.thread_id, commit.commit_id)

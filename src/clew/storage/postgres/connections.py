@@ -41,7 +41,7 @@ class Connections:
         self._idle: list[Any] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._permits = asyncio.Semaphore(self.most)
-        """One for each connection in use. It is first come, first served."""
+        """One for each connection in use. Callers wait for it in the order in which they came."""
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -170,7 +170,7 @@ class Connections:
                 if pool_too:
                     await self._pool.close()
         except DRIVER_ERRORS:
-            # The server is gone or does not answer: close the sockets without its consent.
+            # The server is gone or does not answer: close the sockets without waiting for it.
             if pool_too:
                 self._pool.terminate()
                 await self._all_released()

@@ -37,7 +37,7 @@ _ADVICE: tuple[tuple[type[BaseException], str], ...] = (
         "the server is read-only; connect to the primary (target_session_attrs=read-write)",
     ),
     (asyncpg.DiskFullError, "the server's disk is full and the commit was not applied; free some space and try again"),
-    (asyncpg.InsufficientPrivilegeError, "the database user lacks a right; grant it on Clew's schema"),
+    (asyncpg.InsufficientPrivilegeError, "the database user lacks a privilege; grant it on Clew's schema"),
     (asyncpg.UndefinedTableError, "Clew's tables don't exist; call setup, or check the schema's name"),
     (asyncpg.UndefinedFunctionError, "Clew's functions don't exist; call setup, or check the schema's name"),
     (asyncpg.InvalidSchemaNameError, "Clew's schema does not exist; call setup, or check its name"),
@@ -68,7 +68,7 @@ def storage_error(error: BaseException, where: str) -> StorageError:
     if isinstance(error, _UNREACHABLE):
         return StoreUnreachableError(f"{server} can't be reached ({_reason(error)}); try again", where=where)
     if isinstance(error, _TRANSIENT):
-        return TransientStorageError(f"{server} failed for now ({_reason(error)}); try again", where=where)
+        return TransientStorageError(f"{server} failed temporarily ({_reason(error)}); try again", where=where)
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             return StorageError(f"{server}: {advice}: {error}", where=where)

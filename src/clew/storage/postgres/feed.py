@@ -1,7 +1,7 @@
 """The feed of a schema: positions are snapshots, so that commits out of order are not missed.
 
-A transaction that began earlier may commit later. So a position is not a number but the snapshot in
-which the last page was read: what it does not show is new. Within a page, a position also has the
+A transaction that began earlier may commit later. So a position is not a number but the snapshot in which the
+last page was read: an entry that the snapshot does not show is new. Within a page, a position also has the
 snapshot of the page and the number of the last entry.
 
 A snapshot in a position ends with the newest entry's transaction, and not with the server's newest
@@ -46,14 +46,14 @@ class Snapshot(NamedTuple):
         return None
 
     def ending(self, after: int) -> Snapshot:
-        """The same for transactions before `after`, and without all others."""
+        """The snapshot of all transactions before `after`."""
         running = [each for each in self.running if int(each) < after]
         oldest = min(self.oldest, after)
         return Snapshot(f"{oldest}:{after}:{','.join(running)}", oldest, after, tuple(running))
 
 
 class Position(NamedTuple):
-    """Everything that `seen` shows, and of what `page` shows, everything up to the entry `number`."""
+    """Everything that `seen` shows, and the entries that `page` shows up to the entry `number`."""
 
     generation: str
     seen: Snapshot
@@ -79,7 +79,7 @@ class Position(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A question about the feed: after `start`, in what `end` shows (`None`: everything that is there)."""
+    """A query of the feed: entries after `start` that the snapshot `end` shows (`None`: all entries)."""
 
     start: Position | None
     end: Snapshot | None

@@ -188,8 +188,8 @@ class Schema:
     async def _lock(self, connection: Any) -> None:
         """Wait until no other setup of this schema runs, in any process.
 
-        Raises TransientStorageError if that would be for ever: the other one is a task of an event loop
-        that a sync call blocks until this setup is done."""
+        Raises TransientStorageError instead of waiting forever, if the other setup is a task of an event loop
+        that a sync call blocks until this setup ends."""
         # A transaction's lock, because a session's could stay with a pooler's connection.
         lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('clew schema ' || $1, 0))"
         while not await connection.fetchval(lock, self.name):

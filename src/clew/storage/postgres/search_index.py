@@ -1,7 +1,7 @@
 """The index for searches across threads: filled a step at a time, each in a transaction of its own.
 
-A step moves the messages that have waited longest into a segment. A search reads those that wait, so
-it never depends on how far the index is. Entries of deleted messages only lead to nothing.
+A step moves the messages that have waited longest into a segment. A search also reads the waiting messages,
+so its result never depends on the progress of the index. Entries of deleted messages only lead to nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAINTENANCE = 60.0
 async def index_messages(connection: Any, sql: Mapping[str, str], schema: str) -> bool:
     """Move some waiting messages into a segment. Returns whether there may be more.
 
-    Does nothing while another process is at it.
+    Does nothing while another process does this.
     """
     async with connection.transaction(isolation="read_committed"):
         if not await connection.fetchval(sql["search_lock"], schema):

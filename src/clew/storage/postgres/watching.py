@@ -125,7 +125,7 @@ class Watching:
         return _LOOK_SECONDS if self._listener is None else _LOOK_SECONDS_LISTENING
 
     async def _listen(self) -> None:
-        """Take a connection for notifications, and see whether one arrives on it."""
+        """Take a connection for notifications, and test whether a notification arrives on it."""
         try:
             if self._connections.most < 2:
                 self._deaf = True

@@ -235,7 +235,8 @@ def listing_of(answer: list[Any]) -> int:
 
 
 def told_of(answer: list[Any]) -> list[Any]:
-    """Return what the caller has to write to the feed: nothing, if the script did, or there is nothing."""
+    """Return what the caller has to write to the feed: nothing, if the script has written it, or if there is
+    no entry."""
     return answer[12] or [] if answer[0] else []
 
 

@@ -1,12 +1,13 @@
 """The feed of a Redis store: a stream that the commit script writes while somebody watches.
 
 Positions are ids of its entries, which Redis returns in order, even if its clock goes back. A position is known
-as long as its entry exists. A watcher waits with a blocking XREAD on a connection of its own. Where that
-is refused, it looks ten times a second.
+as long as its entry exists. A watcher waits with a blocking XREAD on a connection of its own. Where that is
+refused, it reads the feed ten times a second.
 
 In a cluster, the commit script can't write the feed, which has another slot. There the writer adds the
-entry when the commit was applied and before it is acknowledged, if the store is watched. It knows whether
-it is by asking once a second (`ClusterFeed`), so a new feed counts only after a little longer than that.
+entry when the commit was applied and before it is acknowledged, if the store is watched. The writer asks once
+a second whether the store is watched (`ClusterFeed`), so a new feed is complete only a little more than a
+second after it began.
 """
 
 from __future__ import annotations
@@ -78,11 +79,11 @@ class FeedReader:
         )
 
     async def _watch(self) -> str:
-        """Begin the feed, or note that it is watched. Returns the position of now."""
+        """Begin the feed, or note that it is watched. Returns the current position."""
         key = self._keys.feed
         position, new = await self._caller.call(WATCH, key, feed.KEPT_FOR * 1000)
         if new and not self._caller.router.single:
-            # Until then, writers may not know.
+            # Until then, writers may not know that the store is watched.
             await asyncio.sleep(1.25 * _ASKED_SECONDS)
             position, _ = await self._caller.call(WATCH, key, feed.KEPT_FOR * 1000)
         self._noted = asyncio.get_running_loop().time()
@@ -91,7 +92,7 @@ class FeedReader:
     async def _await_entry(self, position: str, seconds: float) -> None:
         """Wait until there is an entry after `position`."""
         if self._waiting_lock.locked():
-            # One connection is enough: others look.
+            # One blocked connection is enough: other waiting calls read the feed again.
             await asyncio.sleep(min(seconds, _LOOK_SECONDS))
             return
         async with self._waiting_lock:
@@ -107,7 +108,7 @@ class FeedReader:
             except ClewError as error:
                 answer = error
             except asyncio.CancelledError:
-                # Its link is blocked, and the answer is nobody's.
+                # Its link is blocked, and no caller waits for the answer.
                 if self._waiting is not None:
                     self._waiting.drop()
                 raise
@@ -166,7 +167,7 @@ class ClusterFeed:
         self._asked: float | None = None
 
     def is_unwatched(self) -> bool:
-        """Return whether nobody watched a moment ago."""
+        """Return whether the store had no watcher when it was last asked."""
         return not self._watched and not self._is_outdated()
 
     def _is_outdated(self) -> bool:

@@ -8,12 +8,12 @@ found.** If a writer dies in between, its entry is found when the thread is next
 the commit is retried, or by the sweep: reading the journal also scans all keys, a few at a time.
 
 Each thread's key has a *listing*, a number that the commit script returns. It tells a writer
-whether the index still has the entry that it made. To remove a thread from the index, a
-reader first changes the listing, in a script that verifies that there are no journal entries; then
-it removes the index entry, unless that has another listing than was read before. A commit before
-the change left a journal entry, which the script finds. A commit after it sees the new listing and
-lists the thread again. No clock is involved. Threads stay in the index for a while after their last
-entry was trimmed, so that commits to a busy thread need no extra round trip.
+whether the index still has the entry that it made. To remove a thread from the index, a reader first changes
+the listing, in a script that verifies that the thread has no journal entries. Then it removes the index
+entry, unless the entry's listing has changed since the reader read it. A commit before the change left a
+journal entry, which the script finds. A commit after it sees the new listing and lists the thread again. No
+clock is involved. Threads stay in the index for a while after their last entry was trimmed, so that commits
+to a busy thread need no extra round trip.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _attachment_records(answer: Any) -> list[AttachmentRecord]:
 async def messages(caller: Caller, keys: Keys, query: MessageQuery) -> list[MessageRecord]:
     """Return the messages. Searching a very long thread takes several calls: not one snapshot."""
     if query.newest and query.search:
-        # From the end, the scripts only count. So all that match are found first.
+        # The scripts can only count messages from the end. So all matching messages are found first.
         matching = await messages(caller, keys, replace(query, newest=False, offset=0, limit=None))
         stop = None if query.limit is None else query.offset + query.limit
         return matching[::-1][query.offset : stop][::-1]

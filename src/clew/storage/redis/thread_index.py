@@ -1,16 +1,15 @@
 """Indexes of threads, per user and of all: lists, totals, rebuilding.
 
 Indexes are in other slots than the threads, so no script can write both. An index has an upper
-bound of each thread's last activity. **A commit is acknowledged only when the indexes list its
-thread in its current incarnation, under its current owner, with a bound at or after its last
-activity.** The bound of a busy thread is set some seconds ahead and remembered, so most commits
-write no index. A writer that dies before it wrote the index has acknowledged nothing; the thread's
-next writer lists it.
+bound of each thread's last activity. **A commit is acknowledged only when the indexes list its thread in its
+current incarnation, under its current owner, with a bound that is not before its last activity.** The bound
+of a busy thread is set some seconds ahead and remembered, so most commits write no index. A writer that dies
+before it wrote the index has acknowledged nothing; the thread's next writer lists it.
 
-A reader walks down from the highest bound, reads the threads themselves, and stops when no entry
-further down can precede what it has. Entries of threads that are gone or have another owner are
-removed, unless they changed since they were read: a writer that creates the thread again lists it
-after that, which changes the entry.
+A reader starts at the highest bound, reads the threads themselves, and stops when no later entry can come
+before the threads that it has. Entries of threads that are gone or have another owner are removed, unless
+they changed since they were read: a writer that creates the thread again lists it after that, which changes
+the entry.
 """
 
 from __future__ import annotations
@@ -173,7 +172,7 @@ async def _mark(caller: Caller, keys: Keys, before: tuple[datetime, str]) -> tup
 async def _walk(caller: Caller, keys: Keys, query: ThreadQuery) -> list[Found]:
     """Return at least the threads of the requested page, in any order.
 
-    Bounds don't tell which threads come before a place (`query.before`), so all of those are read.
+    Bounds don't tell which threads come before a place (`query.before`), so all threads before it are read too.
     """
     needed = None if query.limit is None else query.offset + query.limit
     if needed == 0:

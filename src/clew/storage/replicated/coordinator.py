@@ -82,7 +82,7 @@ class Coordinator:
         self.last_error = str(error) or type(error).__name__
 
     async def serve(self, work: Callable[[TimeoutStorage, Use], Awaitable[_T]]) -> _T:
-        """Return the result of `work` on the serving store, under roles that stayed valid.
+        """Return the result of `work` on the serving store, if the roles stayed valid until its end.
 
         Continues with the other store only if the serving store can't be reached. Raises
         TransientStorageError if no store can serve now. A retry is safe: commits are idempotent.

@@ -25,7 +25,7 @@ Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
 """Fills gaps between rows up to a value number (`clew.codec.rows.unbroken`)."""
 TRIES: Final = 5
 MANY: Final = 10_000
-"""A limit above the number of entries that one thread ever has."""
+"""A limit that no thread's number of entries reaches."""
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of commits that don't count as activity of their thread."""
 _BATCH: Final = 50
@@ -62,8 +62,8 @@ async def copy_thread(
 
     The copy has the source's chain and receipts, so that the next commits fit and retries are
     recognised. Returns `False`, and changes nothing, if `target` has entries of its own, which must
-    be shipped first. `over` has the removals in such entries, if they have been read: the copy
-    omits what they removed, and is then copied back.
+    be shipped first. `over` has the removals in such entries, if they have been read. The copy omits what
+    they removed, and is copied back later.
 
     Raises BusyError if there are concurrent writers in either store. The copy belongs to the
     reserved user until it is complete.

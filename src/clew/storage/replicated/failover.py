@@ -91,7 +91,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 class State(Struct, frozen=True, kw_only=True):
     """The knowledge of one process. Times are from its monotonic clock.
 
-    `asked` is the time of the last question, `began` of the first one, `confirmed` of the last one
+    `asked` is the time of the last query of the roles, `began` of the first one, `confirmed` of the last one
     that the secondary answered. Nothing may be acknowledged before `usable`.
     """
 

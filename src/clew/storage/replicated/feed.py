@@ -1,8 +1,8 @@
 """The feed of two stores: each has its own, and a position has one in both.
 
 The serving store's feed is read. The position in the other one is read before, every few seconds. A commit
-reaches the other store after the serving one, so whatever comes after a position comes after both of its
-parts. When the other store takes over, its feed continues from there: nothing is missing, and some entries
+reaches the other store after the serving one, so an entry after a position is after both parts of the
+position. When the other store takes over, its feed continues from there: nothing is missing, and some entries
 are repeated. If its position is not known, that is a gap.
 """
 
@@ -43,7 +43,7 @@ class PairFeed:
         """Answer `query` from the store on `side`, which serves."""
         store, other = self._stores[side], _OTHER[side]
         await self._look(other)
-        # Known before the page is read, and so not after anything that the page lacks.
+        # This position is read before the page, so nothing that the page lacks comes before it.
         end = self._ends.get(other, "")
         after, until = _read(query.after), _read(query.until)
         if query.after is None or after is None or not after[side]:
@@ -60,7 +60,7 @@ class PairFeed:
         )
 
     async def _look(self, side: Side) -> None:
-        """Read the end of the other store's feed, now and then. This also has the store write it."""
+        """Read the end of the other store's feed, now and then. This also makes the store write its feed."""
         now = self._clock.monotonic()
         if now < self._next_look.get(side, now):
             return

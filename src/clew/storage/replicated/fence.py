@@ -78,9 +78,9 @@ class Incarnations:
     A retry on the other store proposes the same incarnation, because the first attempt may have
     created the thread. A retry on the same store proposes a new one: if the first attempt created
     the thread and the retry has to create it again, it was deleted in between, and a caller that knew it
-    must get an error. So does a retry on the other store if that has had the thread: its chain stays when
-    the thread is deleted. Not if the stores' commits are `merged` (async mode): two incarnations would be
-    two threads there.
+    must get an error. A retry on the other store proposes a new one, too, if that store has had the thread,
+    which its chain shows even after a deletion. This does not apply if the stores' commits are `merged`
+    (async mode), because two incarnations would be two threads there.
     """
 
     def __init__(self, *, merged: bool) -> None:

@@ -38,8 +38,8 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
 
 class _Packed(Origin, frozen=True, kw_only=True, omit_defaults=True):
-    """`texts` replaces the texts of the commit's messages and thread if one of them has lone
-    surrogates, which a msgpack string cannot hold."""
+    """`texts` has the texts of the commit's messages and thread as bytes if one of them has a lone surrogate,
+    which a msgpack string can't hold."""
 
     commit: Commit
     texts: tuple[bytes, ...] = ()

@@ -76,7 +76,7 @@ class Merger:
             return
         record = await self._record(thread_id)
         if record is None or record.user_id == UNFINISHED:
-            # The primary has no thread, or an incomplete copy: nothing to merge but its removals.
+            # The primary has no thread, or an incomplete copy: only its removals have to be merged.
             if not await copy_thread(self._from, self._into, thread_id, self._unbroken, over=removed):
                 raise self._busy(thread_id)
             return
@@ -177,8 +177,8 @@ class Merger:
     async def _unmerged(self, entries: Entries) -> int | None:
         """Return the sequence number of the primary's thread, or `None` if another process has merged `entries`.
 
-        Since then, the primary may have served, and its order counts. A change that is made `as_of` this
-        number is refused if that happened after this call.
+        Since then, the primary may have served, and its order counts. A change with this number as `as_of` is
+        refused if another process merges after this call.
         """
         thread_id = entries[0].thread_id
         now = await self._into.values(ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=()))
@@ -350,8 +350,8 @@ class Merger:
         raise self._busy(thread_id)
 
     async def _said_until(self, thread_id: str, record: CheckpointRecord) -> BackTo | None:
-        """Return where the conversation of a checkpoint of the primary, which is about to get a new
-        place, continues: its messages keep theirs."""
+        """Return the place that a branch for this checkpoint of the primary begins after. The checkpoint is
+        about to get a new place, and its messages keep theirs."""
         if record.namespace:
             return None
         asked = MessageQuery(thread_id=thread_id, user=ANY_USER, branch=record.checkpoint_id, limit=None)

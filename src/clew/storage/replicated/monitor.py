@@ -97,9 +97,9 @@ class Monitor:
         self.oldest = page.entries[0].at.timestamp() if page.entries else None
         more, left = False, page.count
         self._bound_journal(left if roles.active == "secondary" and both else None)
-        # In sync mode, each process ships its own commits to the secondary. Only one process at a
-        # time may merge: the slower of two would bring back what was deleted after the faster one
-        # merged.
+        # In sync mode, each process ships its own commits to the secondary. Only one process at a time may
+        # merge. Of two processes, the slower one would bring back records that were deleted after the faster
+        # one merged.
         own = self._triage is not None and roles.active == "primary"
         if both and page.count and (own or await self._has_turn(serving)):
             more, left = await self._ship_for(roles.active, self._coordinator.settings.interval / 3)

@@ -1,4 +1,4 @@
-"""Pending removals: what a store has removed but not shipped, and must not come back.
+"""Pending removals: records that a store has removed and must not get back, although the removal is not shipped yet.
 
 A process that reaches only one store may remove what only the other one has. The removal is in the
 journal of the store that acknowledged it. When the two histories meet:

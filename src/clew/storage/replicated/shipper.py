@@ -174,8 +174,8 @@ class Shipper:
     async def _may_begin(self, source: Storage, target: Storage, entry: JournalEntry) -> bool:
         """Return whether `entry` may create its thread in `target`, where it has no chain.
 
-        Not if `target` is the primary and has entries for the thread: they may remove something.
-        Not if the thread has been deleted in `source` since, by a commit of the other store.
+        It may not if `target` is the primary and has entries for the thread, because they may remove
+        something, or if a commit of the other store has deleted the thread in `source` since.
         """
         if target is self._primary and await pending_entries(target, entry.thread_id, 1):
             return False
@@ -226,7 +226,7 @@ class Shipper:
             # checkpoint needs.
             return False
         if len(await pending_entries(source, entry.thread_id, 2)) > 1:
-            # The fork has been written to since, so the two can't be compared.
+            # The fork has been written to since, so the two forks can't be compared.
             return False
         here = await read_content(source, entry.thread_id)
         there = await read_content(target, entry.thread_id)

@@ -222,7 +222,7 @@ class ReplicatedStorage(StorageWrapper):
             commit = replace(commit, begin=await self._incarnations.propose(commit, store, use.side))
         fork = commit.fork
         if fork is not None and fork.checkpoint_id is None:
-            # By the time the other store gets the commit, its head may be another one.
+            # The other store may have another head when it gets the commit.
             asked = CheckpointQuery(thread_id=fork.thread_id, user=commit.user, namespace=fork.namespace)
             page = await store.checkpoints(asked)
             if page.checkpoints:

@@ -82,9 +82,10 @@ def add_attachments(connection: sqlite3.Connection, thread: Thread, commit: Comm
 
 
 def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit, index: MessageIndex) -> None:
-    """Append the messages. A message with a known id replaces that one in its place.
+    """Append the messages. A message with a known id replaces the existing one in its place.
 
-    If that one is on another branch, and this commit says it with a checkpoint, it moves (`said_here`).
+    If that is on another branch, and this commit has a checkpoint, the message moves to the checkpoint's
+    branch (`said_here`).
     """
     ranges: list[Range] | None = None
     for message in commit.messages:
@@ -146,7 +147,7 @@ def add_journal_entry(connection: sqlite3.Connection, commit: Commit, after: str
 
 
 def advance_chain(connection: sqlite3.Connection, thread: Thread, commit: Commit) -> None:
-    """Make `commit`, just applied, the end of the thread's chain, if it belongs to one."""
+    """Make `commit`, just applied, the end of the thread's chain, if it belongs to a chain."""
     last = next_in_chain(commit)
     if last is not None:
         thread.chain, thread.chained_at = last, thread.sequence
@@ -154,7 +155,8 @@ def advance_chain(connection: sqlite3.Connection, thread: Thread, commit: Commit
 
 
 def end_chain(connection: sqlite3.Connection, commit: Commit) -> None:
-    """Remember `commit`, which leaves no thread, as the end of the thread's chain, if it belongs to one."""
+    """Remember `commit`, after which the thread does not exist, as the end of the thread's chain, if it
+    belongs to a chain."""
     last = next_in_chain(commit)
     if last is not None:
         connection.execute(_SQL["end_chain"], (commit.thread_id, last))

@@ -143,7 +143,7 @@ class Applier:
         try:
             decided = decide(commit, self._fast_path_facts)
         except ClewError:
-            # It may be a repeated commit, refused for its own effect. The slow path finds out.
+            # The commit may be a repeated one, which its own effect refuses here. The slow path finds out.
             return None
         if decided.repeated or decided.kept is None or decided.branches:
             return None
@@ -166,7 +166,8 @@ class Applier:
         ):
             return False
         thread = self._threads.get(commit.thread_id)
-        # "" is no valid id: the head is not known. If it is the new id, the head is replaced.
+        # "" is not a valid id: it means that the head is unknown. A new checkpoint with the head's id
+        # replaces the head.
         return thread is not None and thread.heads.get(new.namespace, "") not in ("", new.checkpoint_id)
 
     def _buffer(self, thread: Thread, commit: Commit, parent: str | None) -> Applied:

@@ -22,7 +22,7 @@ class BulkStatement:
         self._texts = [(size, f"{before}VALUES {', '.join([values] * size)}{after}") for size in _BULK_SIZES]
 
     def __call__(self, execute: Callable[[str, list[Column]], object], columns: list[Column]) -> None:
-        """Run it over the rows in `columns`, which lie one after the other."""
+        """Run it over the rows in `columns`, a flat list of the rows' values."""
         width, at = self._width, 0
         for size, text in self._texts:
             length = size * width

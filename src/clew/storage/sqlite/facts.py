@@ -49,7 +49,7 @@ class SQLiteFacts:
         self._even_damaged = False
 
     def are_for(self, user: User, *, even_damaged: bool = False) -> None:
-        """Set whom the next questions are for, and whether a damaged thread will do, as for deleting it."""
+        """Set the user of the next questions, and whether a damaged thread is acceptable (for a deletion, it is)."""
         self._user = user
         self._even_damaged = even_damaged
 
@@ -62,7 +62,7 @@ class SQLiteFacts:
                 if (damage := self._damage_of(known, row)) is None:
                     self._threads[thread_id] = known
                 elif isinstance(known.owner, str) and not is_open_to(known.owner, self._user):
-                    # The rules refuse it, as they would if it were whole. A stranger learns nothing more.
+                    # The rules refuse the commit as for an undamaged thread, so a stranger learns nothing more.
                     return known
                 elif not self._even_damaged or damage == _UNREADABLE:
                     raise damaged_thread(thread_id, damage)
@@ -70,7 +70,7 @@ class SQLiteFacts:
 
     def end_of_missing(self, thread_id: str) -> str | None:
         found = self._execute(_SQL["end_of_missing"], (thread_id,)).fetchone()
-        # A damaged one counts as forgotten.
+        # A damaged record counts as missing.
         return found[0] if found and type(found[0]) is str else None
 
     def _damage_of(self, thread: Thread, row: ThreadRow) -> str | None:

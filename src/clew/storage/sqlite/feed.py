@@ -40,7 +40,7 @@ def _now() -> int:
 
 
 class FeedWriter:
-    """The feed as the writer's transactions see it. `until` is 0 while nobody watches."""
+    """The writer's side of the feed. `until` is 0 while nobody watches."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
@@ -51,7 +51,7 @@ class FeedWriter:
         self._since_trim = feed.TRIMMED
 
     def look(self) -> None:
-        """At the start of a transaction after another connection's: see whether somebody watches."""
+        """Called at the start of a transaction if another connection has written: check whether somebody watches."""
         self.until = 0
         if self._execute(_SQL["exists"]).fetchone():
             found = self._execute(_SQL["state"]).fetchone()
@@ -59,7 +59,7 @@ class FeedWriter:
                 self.until = found[1]
 
     def begin(self) -> None:
-        """At the start of a transaction: end a feed that nobody watches any more."""
+        """Called at the start of a transaction: end a feed that nobody watches any more."""
         self.written = False
         if self.until and self.until < _now():
             self.until = 0
@@ -115,7 +115,8 @@ class FeedWriter:
 
 
 def wal_stamp(path: str) -> Stamp:
-    """The size and the time of the log; `None` if it was written to just now, and again without a trace, maybe."""
+    """The size and the time of the log; `None` if the last write is so recent that another write might show
+    the same time."""
     try:
         found = os.stat(f"{path}-wal")  # noqa: PTH116  (a Path would cost as much as the call)
     except OSError:
@@ -124,10 +125,10 @@ def wal_stamp(path: str) -> Stamp:
 
 
 class Looks:
-    """Looks at the log's size and time, which mostly show that nothing was written.
+    """Checks the log's size and time, which usually show that nothing was written.
 
-    Reading the file takes fifty times as long. It is read from time to time all the same, and at each look
-    where times have no fraction of a second: such a file system may not show a write.
+    Reading the file takes fifty times as long. The file is still read from time to time. On file systems
+    whose times have no fraction of a second, which may not show a write, it is read at each look.
     """
 
     def __init__(self, path: str, stamp: Stamp, seconds: float) -> None:
@@ -191,7 +192,7 @@ def _entry(generation: str, row: tuple[int, str, str | None, str, int, bytes]) -
     try:
         parts = _decode(stored)
     except UNDECODABLE:
-        # Damaged: the watcher reads the thread's description, and so learns that something happened.
+        # The entry is damaged. The watcher gets the thread's description, so it learns that something happened.
         parts = FeedParts(described=True)
     return FeedEntry(
         position=feed.numbered(generation, number),

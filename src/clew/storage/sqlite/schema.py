@@ -22,7 +22,7 @@ _HEADER = """
     SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
     FROM pragma_application_id, pragma_user_version
 """
-# One statement, and so one snapshot: another process may be creating the file at the same time.
+# One statement has one snapshot: another process may be creating the file at the same time.
 
 
 @cache

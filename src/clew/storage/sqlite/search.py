@@ -78,7 +78,7 @@ def search(connection: sqlite3.Connection, query: SearchQuery) -> Answer:
         except StopIteration as done:
             return Answer(done.value, due=is_due(count))
     except (DamagedFilterError, sqlite3.DatabaseError):
-        # If it is not the index, this raises, too.
+        # If the index is not the cause, this raises, too.
         return Answer(reader.answer(Scan()), damaged=True)
 
 

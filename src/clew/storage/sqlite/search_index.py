@@ -1,8 +1,8 @@
 """The index for searches across threads, in the file: created on demand, filled a step at a time.
 
 Triggers note each message that is new or changed in `search_waiting`. A step moves the oldest of them
-into a segment. A search reads those that wait, so it never depends on how far the index is. Entries of
-deleted messages stay until the index is rebuilt; they only lead to messages that are gone.
+into a segment. A search also reads the waiting messages, so its result never depends on the progress of the
+index. Entries of deleted messages stay until the index is rebuilt; they only lead to messages that are gone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def create_search_index(connection: sqlite3.Connection) -> None:
 
 
 def drop_search_index(connection: sqlite3.Connection) -> None:
-    """Drop a damaged index. Searches read all messages until there is another."""
+    """Drop a damaged index. Searches read all messages until there is a new index."""
     for trigger in ("search_added", "search_replaced"):
         connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
     for table in _TABLES:

@@ -176,7 +176,7 @@ class SQLiteStorage:
 
     async def close(self) -> None:
         self._closed = True
-        # The next call finishes an interrupted one.
+        # If `close` is interrupted, the next call finishes it.
         if not self._opened.closed:
             await offload(self._opened.hands, self._opened.close)
         self._finalizer.detach()

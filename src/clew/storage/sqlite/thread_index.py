@@ -7,10 +7,10 @@ at its end. So a needle of any length, in any language, is a gram or the prefix 
 names candidates, and readers verify each.
 
 A search has two ways: the index, and the threads from the newest on. The index is cheaper for a rare
-needle, the newest threads for a common one. Which one it is shows on the way: both are tried with a
-bound on the threads looked at, and if neither completes, with a larger bound. So a search costs a
-constant factor more than the better way. Only a needle that is rare among the user's threads, while
-all its grams are common in the store, costs more the more threads there are.
+needle, the newest threads for a common one. It is not known in advance which way is cheaper. So both are
+tried with a bound on the number of threads to read, and if neither completes, again with a larger bound. A
+search costs a constant factor more than the cheaper way. The cost grows with the number of threads only for a
+needle that is rare among the user's threads while all its grams are common in the store.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clew.storage.sqlite.fts5 import has_fts5, is_index_unusable
 from clew.storage.sqlite.schema import named
 
 GRAM = 5
-"""In bytes. Of 100,000 random hex ids, 450 share a gram of three, and two one of five."""
+"""In bytes. Among 100,000 random hex ids, 450 share a given gram of three bytes, and two share one of five."""
 WAITING = 64
 """How many threads may wait to be indexed. Readers look at each of them."""
 AT_ONCE = 128
@@ -34,7 +34,7 @@ _REACH_FACTOR = 8
 _MOST_GRAMS = 8
 """How many grams of a needle are looked up at most."""
 _FEW = 16
-"""So few candidates are verified sooner than another gram is looked up."""
+"""Verifying this many candidates takes less time than looking up another gram."""
 
 _WRITES, _READS = named("writes.sql"), named("reads.sql")
 _CREATE = (

@@ -91,7 +91,7 @@ class WalCheckpoints:
         try:
             _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             if pages > _PAGES_AT_MOST:
-                # It could not restart because writers kept adding: make them wait.
+                # The WAL could not be restarted because writers kept adding to it: make them wait.
                 self._restart(connection)
         except sqlite3.Error:
             # The WAL stays longer for now. If the file is broken, the writer reports it.

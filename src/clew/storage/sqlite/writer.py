@@ -345,7 +345,7 @@ class Writer:
             self._reset()
 
     def _reset(self) -> None:
-        """Close the connection. The next transaction opens another and knows nothing."""
+        """Close the connection. The next transaction opens a new one, with empty caches."""
         if self._applier is not None:
             self._applier.connection.close()
             self._applier = None

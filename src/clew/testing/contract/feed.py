@@ -20,7 +20,7 @@ _HANGS = 60.0
 
 
 def now(store: DrivenStorage) -> str:
-    """Return the position of now."""
+    """Return the current position."""
     return store.feed().position
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A client. `done` is called when all its steps were tried and its last process has ended."""
+    """A client. `done` is called after all its steps were tried and its last process has ended."""
 
     def __init__(self, world: World, number: int, done: Callable[[], None]) -> None:
         self._world = world

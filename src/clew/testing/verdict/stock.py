@@ -41,7 +41,7 @@ async def take_stock(
             view, entries = state_entries(thread, await checkpointer.aget_state(thread))
             made = [parsed(info.metadata["entry"]) for info in reversed(infos) if "entry" in info.metadata]
             if thread.startswith(PREFIX):
-                # A checkpoint that was gone back to is there again.
+                # A rewind stores its checkpoint a second time.
                 made = list(dict.fromkeys(made))
             attached = await checkpointer.storage.attachments(AttachmentQuery(thread_id=thread, user=ANY_USER))
             found[thread] = Found(
