@@ -190,8 +190,14 @@ MUTATIONS = [
     _sql(
         "branch",
         "commit",
-        "        IF t.points IS NOT NULL AND in_checkpoint IS NOT NULL THEN",
+        "        IF t.points IS NOT NULL AND move_messages THEN",
         "        IF false THEN",
+    ),
+    _sql(
+        "branch",
+        "commit",
+        "        IF t.points IS NOT NULL AND move_messages THEN",
+        "        IF t.points IS NOT NULL AND in_checkpoint IS NOT NULL THEN",
     ),
     _sql(
         "branch",

@@ -125,7 +125,7 @@ MUTATIONS = [
     Regression(
         2,
         "storage/columns.py",
-        "            if not 0 <= columns[name] <= most:\n",
+        "            if not 0 <= row[at] <= most:\n",
         "            if False:\n",
         "checkpointer/test_damaged_numbers.py",
         "in_sqlite",

@@ -96,6 +96,13 @@ MUTATIONS = [
         "return visible(points) if points and commit.messages",
         "return None if points and commit.messages",
     ),
+    Mutation(
+        "branch",
+        "memory",
+        "branches.py",
+        "return commit.move_messages or commit.checkpoint is not None",
+        "return commit.checkpoint is not None",
+    ),
     _memory("feed", "storage.py", "        self._feed.add(commit, existing, owner, thread, removed, undo)\n", ""),
     _memory(
         "feed",

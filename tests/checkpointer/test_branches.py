@@ -274,6 +274,38 @@ def test_messages_that_other_branches_have_are_told(checkpointer):
     assert checkpointer.shared_messages("nowhere", said) == []
 
 
+def test_a_message_said_again_under_its_id_after_going_back_is_in_the_conversation(checkpointer):
+    def said(text: str) -> clew.Message:
+        return clew.Message(message_id="question", role="user", content=text)
+
+    checkpointer.put_messages(ANA, [said("draft")])
+    before = checkpointer.put_checkpoint(ANA, {"n": 1})
+    checkpointer.rewind(ANA)
+    checkpointer.put_messages(ANA, [said("edited")])
+    assert texts(checkpointer) == ["edited"]
+    assert texts(checkpointer, before.config) == []
+    other = {**ANA, "thread_id": "without states"}
+    for text in ("draft", "edited", "edited again"):
+        with checkpointer.turn(other) as turn:
+            turn.say(said(text))
+        assert texts(checkpointer, other) == [text]
+        if text == "draft":
+            checkpointer.rewind(other)
+
+
+def test_a_redacted_message_stays_on_its_branch(checkpointer):
+    say(checkpointer, 1)
+    say(checkpointer, 2)
+    checkpointer.rewind(ANA)
+    hidden = checkpointer.list_messages(ANA, branches="all")[-1]
+    redacted = replace(hidden, content="[redacted]", raw=None)
+    checkpointer.put_messages(ANA, [redacted], on_other_branches="replace")
+    assert texts(checkpointer) == talk(1)
+    assert texts(checkpointer, branches="all")[-1] == "[redacted]"
+    with pytest.raises(clew.ConfigError, match="on_other_branches must be"):
+        checkpointer.put_messages(ANA, [redacted], on_other_branches="own")
+
+
 def test_a_new_conversation_leaves_the_earlier_one_on_its_branch(checkpointer):
     say(checkpointer, 1)
     head = say(checkpointer, 2)

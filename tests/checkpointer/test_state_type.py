@@ -11,6 +11,7 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+import typing_extensions
 
 import clew
 
@@ -52,8 +53,27 @@ class Chat(TypedDict):
     city: str
 
 
+class Extended(typing_extensions.TypedDict):
+    city: typing_extensions.Required[str]
+    nights: typing_extensions.NotRequired[int]
+
+
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN: dict[str, Any] = {"city": "Lisbon", "legs": [{"to": "Porto", "at": NOON}]}
+
+
+@pytest.mark.parametrize("cls", [Chat, Extended])
+def test_a_typed_dict_refuses_states_that_are_no_dict_or_have_other_keys(store, cls: Any):
+    memory = store.open(state_type=cls)
+    for wrong in (["Lisbon"], "Lisbon", {"town": "Lisbon"}, Trip(city="Lisbon", legs=[])):
+        with pytest.raises(clew.ConfigError, match="state_type"):
+            memory.put_state("t", wrong)
+    with pytest.raises(clew.ConfigError, match="town"):
+        memory.update_state("t", set={"town": "Lisbon"})
+    assert memory.get_state("t") is None
+    memory.put_state("t", {"city": "Lisbon"})
+    memory.put_state("u", {})  # a state that is built key by key
+    assert memory.get_state("t") == {"city": "Lisbon"}
 
 
 @pytest.mark.parametrize("cls", [Trip, Model, Struct, Attrs, Named])
@@ -391,8 +411,8 @@ def test_an_object_that_was_saved_without_a_field_is_loaded_without_it(store):
 
 
 def test_a_typed_dict_and_a_dict_may_lose_any_field(store):
-    for cls in (Chat, dict):
+    for cls, more in ((Chat, {}), (dict, {"more": 1})):
         memory = store.open(state_type=cls)
         memory.put_state("t", {"city": "Lisbon"})
-        memory.update_state("t", remove=["city"], set={"more": 1})
-        assert memory.get_state("t") == {"more": 1}
+        memory.update_state("t", remove=["city"], set=more)
+        assert memory.get_state("t") == more

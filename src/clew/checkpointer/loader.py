@@ -104,6 +104,11 @@ class Loader:
         """Return a decoded state as the checkpointer's `state_type`. Raises ConfigError if it can't become one."""
         return state if self._load_as is None else self._load_as(state)
 
+    def check(self, state: Any) -> None:
+        """Raise ConfigError if a state that is about to be saved does not fit the checkpointer's `state_type`."""
+        if self.typed(state) is state and type(state) is dict and self.fits is not None:
+            self.fits(state)  # A dict that stays one, for a TypedDict: nothing else checks its keys.
+
     async def load(self, address: Address, known: Checkpoint | None = None) -> Loaded | None:
         """Load the checkpoint that `address` names.
 

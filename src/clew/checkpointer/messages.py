@@ -26,6 +26,7 @@ from clew.model.queries import MessageQuery, ValueQuery
 from clew.model.records import MessageRecord
 
 Branches = Literal["head", "all"]
+OnOtherBranches = Literal["move", "replace"]
 
 _log = logging.getLogger("clew")
 
@@ -43,9 +44,14 @@ class MessageMethods:
         messages: Sequence[Message | Mapping[str, Any] | Any],
         metadata: Mapping[str, Any] | None = None,
         *,
+        on_other_branches: OnOtherBranches = "move",
         idempotency_key: str | None = None,
     ) -> None:
         """Append messages, all or none. A message with an id that exists replaces that message in its place.
+
+        If only other branches have that message, `on_other_branches` decides: "move" removes it there and appends
+        it to the conversation of the head, as in a save with a checkpoint. "replace" changes it where it is, for
+        example to redact it.
 
         They come after the head, on its branch; a `checkpoint_id` in the config is ignored. (To add
         messages to another branch, go there first: `arewind`, or `aput_checkpoint` with messages.)
@@ -58,11 +64,13 @@ class MessageMethods:
         """
         address = self._engine.address(config)
         more = checked_mapping(metadata, "metadata")
+        if on_other_branches not in ("move", "replace"):
+            raise ConfigError(f'on_other_branches must be "move" or "replace", not {shown(on_other_branches)}')
         records = message_records(self._engine.codec, messages, more, address.run_id, self._engine.clock)
         if not records:
             return
         size = sum(len(record.data) for record in records)
-        commit = self._engine.new_commit(address, messages=records)
+        commit = self._engine.new_commit(address, messages=records, move_messages=on_other_branches == "move")
         keyed = keyed_id(idempotency_key, "put_messages", address.thread_id)
         await self._saver.apply(address, commit if keyed is None else replace(commit, commit_id=keyed), size)
 

@@ -86,7 +86,7 @@ class Saver:
 
         Raises ConfigError for a state that could not be loaded as the checkpointer's `state_type`.
         """
-        self._loader.typed(state)
+        self._loader.check(state)
         if self._engine.background is None or new.on_conflict == "reject":
             encode = partial(self._codec.encode, state, namespace=address.namespace)
             return self.save(address, encode, new, extras)

@@ -370,6 +370,11 @@ def _attrs_default(attribute: Any) -> Callable[[], Any] | None:
     return None if repr(default) == "NOTHING" else lambda: default
 
 
+def is_typed_dict(cls: Any) -> bool:
+    """Return whether `cls` is a TypedDict, of `typing` or of `typing_extensions` (which pydantic wants before 3.12)."""
+    return isinstance(cls, type) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
+
+
 def is_saveable_class(cls: type) -> bool:
     """Return whether `register` supports `cls` without `encode` and `decode`."""
     if fields_of(cls) is None:

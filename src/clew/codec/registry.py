@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import ormsgpack
 
-from clew.codec.classes import Entry, custom_entry, entry_of, is_saveable_class
+from clew.codec.classes import Entry, custom_entry, entry_of, is_saveable_class, is_typed_dict
 from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ConfigError
 
@@ -81,7 +81,7 @@ class Registry:
         passed to `decode` as a dict of its fields. `name` is the stored name, by default that of
         the class. `aliases` are earlier names that can still be read.
         """
-        if typing.is_typeddict(cls):
+        if is_typed_dict(cls):
             return cls
         if (encode is None) is not (decode is None):
             raise ConfigError(f"register({cls.__name__}) needs both encode and decode, or neither")

@@ -6,11 +6,12 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from clew.codec.classes import fields_of, needed_of
+from clew.codec.classes import fields_of, is_typed_dict, needed_of
 from clew.codec.registry import Record
 from clew.codec.tags import PLAIN_TYPES
 from clew.errors import ConfigError
@@ -21,9 +22,9 @@ def loader_of(cls: type) -> Callable[[Any], Any] | None:
 
     The function converts dicts, and raises ConfigError for any other state that is not an object of `cls`.
     """
-    if typing.is_typeddict(cls):
-        return None
     origin: Any = typing.get_origin(cls) or cls
+    if is_typed_dict(origin):
+        return _loader_of_dicts(origin)
     fields = None if origin in PLAIN_TYPES else fields_of(origin)
 
     def load(state: Any) -> Any:
@@ -31,23 +32,41 @@ def loader_of(cls: type) -> Callable[[Any], Any] | None:
             return state
         # A Record is a mapping, too, but an object of a class other than `cls`: `cls` is registered.
         if isinstance(state, Record) or not isinstance(state, Mapping) or fields is None:
-            found = f"of type {type(state).__name__}"
-            if isinstance(state, Record):
-                found = f"an object of the class {state.type_name}"
-            raise ConfigError(
-                f"the state is {found}, not {origin.__name__}, which is the checkpointer's state_type; use a checkpointer "
-                f"without state_type for it"
-            )
+            raise _another_type(state, origin)
         return _converted(dict(state), origin, fields)
 
     return load
+
+
+def _loader_of_dicts(cls: type) -> Callable[[Any], Any]:
+    """Return a function that raises ConfigError if a state can't be a dict of the TypedDict `cls`."""
+
+    def load(state: Any) -> Any:
+        if state is not None and (isinstance(state, Record) or not isinstance(state, Mapping)):
+            raise _another_type(state, cls)
+        return state
+
+    return load
+
+
+def _another_type(state: Any, cls: type) -> ConfigError:
+    found = (
+        f"an object of the class {state.type_name}" if isinstance(state, Record) else f"of type {type(state).__name__}"
+    )
+    return ConfigError(
+        f"the state is {found}, not {cls.__name__}, which is the checkpointer's state_type; use a checkpointer "
+        f"without state_type for it"
+    )
 
 
 def fields_check_of(cls: type) -> Callable[[Collection[Any]], None] | None:
     """Return a function that raises ConfigError if a dict with these fields could not be loaded as `cls`; `None` if any
     dict can be."""
     origin: Any = typing.get_origin(cls) or cls
-    if typing.is_typeddict(cls) or origin in PLAIN_TYPES or (fields := fields_of(origin)) is None:
+    if is_typed_dict(origin):
+        # Keys may be missing: states are often built key by key, and earlier ones lack new keys.
+        return None if _takes_more_keys(origin) else partial(_check_known, cls=origin, fields=_keys_of(origin))
+    if origin in PLAIN_TYPES or (fields := fields_of(origin)) is None:
         return None
     # msgspec also wants the fields that a dataclass or an attrs class sets itself.
     sets_own = dataclasses.is_dataclass(origin) or hasattr(origin, "__attrs_attrs__")
@@ -63,6 +82,16 @@ def fields_check_of(cls: type) -> Callable[[Collection[Any]], None] | None:
             )
 
     return check
+
+
+def _keys_of(cls: Any) -> Collection[str]:
+    return frozenset(cls.__required_keys__ | cls.__optional_keys__)
+
+
+def _takes_more_keys(cls: Any) -> bool:
+    """Return whether a TypedDict allows keys that it does not name (`extra_items` of PEP 728)."""
+    extra = getattr(cls, "__extra_items__", None)
+    return extra is not None and "NoExtraItems" not in repr(extra)
 
 
 def _named_by_alias(names: Collection[Any], cls: Any) -> set[str]:

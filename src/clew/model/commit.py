@@ -133,6 +133,9 @@ class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     of the conversation with this commit. `begin`, `after`, `journal` and `receipts` (ids of commits that
     count as applied from now on) are for replication.
 
+    A message with a known id is replaced in place. With a checkpoint, or with `move_messages`, a message
+    that only other branches have moves to this one.
+
     Some parts exclude each other: a fork takes only a description, and a merge of rows only a removal.
 
     Journals store commits as msgpack of these structs: a change to their fields needs a new version number in
@@ -153,6 +156,7 @@ class Commit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attachments: tuple[AttachmentRecord, ...] = ()
     keep_attachments: bool = False
     messages: tuple[MessageRecord, ...] = ()
+    move_messages: bool = False
     thread: ThreadFields | None = None
     back_to: BackTo | None = None
     begin: Begin | None = None

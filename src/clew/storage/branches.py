@@ -56,10 +56,14 @@ def is_left(points: Sequence[Range], head: int | None) -> bool:
 def said_here(commit: Commit, points: Sequence[Range]) -> list[Range] | None:
     """The sequence numbers of the branch that `commit`'s messages are said on; `None` if it does not matter.
 
-    A message that comes with a checkpoint is said on the checkpoint's branch. If its id is known from
-    other branches only, it moves here. A message without a checkpoint is replaced where it is.
+    If only other branches have a message, it moves here.
     """
-    return visible(points) if points and commit.messages and commit.checkpoint is not None else None
+    return visible(points) if points and commit.messages and moves_messages(commit) else None
+
+
+def moves_messages(commit: Commit) -> bool:
+    """Return whether the messages belong to the head's branch, even if only other branches have had their ids."""
+    return commit.move_messages or commit.checkpoint is not None
 
 
 class Numbers(Protocol):

@@ -24,7 +24,7 @@ does not affect the others. A failure of the whole storage is raised instead. Fo
    the commit (a copy), or else that of the replaced checkpoint, or else the commit's time.
 6. *Attachments* replace those with the same key; with `keep_attachments`, existing ones stay.
 7. *Messages* with a known id replace that message in its place; others are appended. In a commit with
-   a checkpoint, a message that is known from other branches only moves to the end of this one.
+   a checkpoint, or with `move_messages`, a message that only other branches have moves to the end of this one.
 8. *Thread* replaces the describing fields.
 9. *Branches.* The thread gets a branch point (`clew.storage.branches`) if the commit has a `back_to`;
    or if its new checkpoint of the main namespace has a parent that exists, or `None`, and is not the

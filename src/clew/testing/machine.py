@@ -156,6 +156,7 @@ class StorageMachine(ComparedStorages):
             made["thread"] = fields("a name", user_id=owner)
         fence = data.draw(some([None, None, self.last_tokens.get(thread_id)], list(self.tokens)), label="fence")
         keep = data.draw(st.booleans(), label="keep")
+        made["move_messages"] = data.draw(st.booleans(), label="move")
         known = self.drawn_basis(data, thread_id)
         whole = commit(thread_id, user=user, at=later(at), basis=known, fence=fence, keep_attachments=keep, **made)
         return self.noted(data, whole)

@@ -16,6 +16,7 @@ from clew.model.commit import HEAD, Applied, BackTo, Commit, NewCheckpoint
 from clew.model.config import ANY_USER
 from clew.model.message import folded
 from clew.model.records import Basis, MessageRecord, Range
+from clew.storage.branches import moves_messages
 from clew.storage.columns import damaged_thread
 from clew.storage.conversions import micros, moment_or_none, union
 from clew.storage.postgres.texts import escaped, escaped_or_none, text_size, unescaped_or_none
@@ -25,7 +26,7 @@ from clew.storage.rules import adds, next_in_chain, refusal
 
 Row = Any
 Parameters = list[Any]
-FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 46, 70
+FAST_SAVE_PARAMETERS, FAST_APPENDS_PARAMETERS, COMMIT_PARAMETERS = 22, 46, 71
 _NO_VALUES = (None,) * 4
 _NO_CHECKPOINT = (None,) * 10
 
@@ -316,7 +317,7 @@ def commit_parameters(commit: Commit, users: UserColumn) -> Parameters:
     # If a receipt repeats, the last one counts. Those that would be pruned at once are left out.
     receipts = [*dict.fromkeys(reversed(commit.receipts))][: RECEIPTS_KEPT + RECEIPTS_PRUNED - 1]
     parameters.append([escaped(each) for each in reversed(receipts)] or None)
-    parameters.append(_back_to(commit.back_to))
+    parameters += [_back_to(commit.back_to), moves_messages(commit)]
     return parameters
 
 

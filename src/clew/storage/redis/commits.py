@@ -14,6 +14,7 @@ from clew.errors import ClewError, CorruptRecordError, StorageError
 from clew.ids import new_id
 from clew.model.commit import HEAD, Applied, Begin, Commit, ForkSource, Removal
 from clew.model.records import Basis
+from clew.storage.branches import moves_messages
 from clew.storage.columns import damaged_thread, pack_labels
 from clew.storage.conversions import bytes_text, micros, moment_or_none, text_bytes, union
 from clew.storage.redis.caller import Argument, Call, Caller
@@ -139,6 +140,8 @@ def _parts(commit: Commit, source: Source | None) -> tuple[bytes, list[Argument]
         given.append(len(commit.messages))
         for message in commit.messages:
             given += pack_message(message)
+        if moves_messages(commit):
+            parts += b"S"
     if (thread := commit.thread) is not None:
         parts += b"D"
         labels = b"G" + pack_labels(thread.labels) if thread.labels else b""

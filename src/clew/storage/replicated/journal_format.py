@@ -3,8 +3,8 @@
 An entry is a version byte, the CRC-32 of the rest (4 bytes, big-endian), and the rest: msgpack of
 the model's own structs. `Commit` and `Removal` are written by field name without defaults, the
 structs inside them as arrays, by position (`array_like`). So any change to their fields needs a new
-version number. Version 3 added `Commit.back_to`, version 5 `NewCheckpoint.created_at`; entries of the
-versions from 2 on are read, too.
+version number. Version 3 added `Commit.back_to`, version 5 `NewCheckpoint.created_at`, version 6
+`Commit.move_messages`; entries of the versions from 2 on are read, too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from clew.model.commit import Commit
 from clew.model.records import JournalEntry
 from clew.storage.conversions import UNDECODABLE, bytes_text, text_bytes
 
-VERSION: Final = b"\x05"
-_READABLE: Final = (VERSION, b"\x04", b"\x03", b"\x02")
+VERSION: Final = b"\x06"
+_READABLE: Final = (VERSION, b"\x05", b"\x04", b"\x03", b"\x02")
 COPY: Final = b""
 """The data of an entry that stands for the whole thread: shipping it copies the thread."""
 _HEADER: Final = 5

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from clew.model.commit import Commit, ForkSource, ThreadFields
 from clew.model.records import Range
-from clew.storage.branches import is_within, said_here, visible
+from clew.storage.branches import is_within, moves_messages, said_here, visible
 from clew.storage.conversions import micros, moment_or_none, pack_ranges, text_bytes
 from clew.storage.facts import StoredRow
 from clew.storage.protocol import ENDS_KEPT
@@ -84,8 +84,7 @@ def add_attachments(connection: sqlite3.Connection, thread: Thread, commit: Comm
 def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit, index: MessageIndex) -> None:
     """Append the messages. A message with a known id replaces the existing one in its place.
 
-    If that is on another branch, and this commit has a checkpoint, the message moves to the checkpoint's
-    branch (`said_here`).
+    If only other branches have it, it may move to this one (`said_here`).
     """
     ranges: list[Range] | None = None
     for message in commit.messages:
@@ -95,7 +94,7 @@ def add_messages(connection: sqlite3.Connection, thread: Thread, commit: Commit,
         thread.size += len(text) + len(message.data)
         key = thread.thread_no, message.message_id
         found = connection.execute(_SQL["message"], key).fetchone()
-        if found and thread.points and commit.checkpoint is not None:
+        if found and thread.points and moves_messages(commit):
             # Read only here: damaged points must not refuse new messages.
             ranges = ranges or said_here(commit, read_points(thread.thread_id, thread.points)) or []
             (sequence,) = connection.execute(_SQL["message_sequence"], key).fetchone()

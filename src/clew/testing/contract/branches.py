@@ -89,6 +89,16 @@ class BranchContract(ContractPart):
         assert branched.message_ids(branch=HEAD) == ["m1", "m3", "m5"]
         assert branched.message_ids(branch=HEAD, search="and back") == ["m5"]
 
+    def test_a_message_said_again_alone_moves_to_the_heads_branch_if_the_commit_says_so(
+        self, branched: DrivenStorage
+    ) -> None:
+        again = [message("m2", "again"), message("m1", "still here"), message("new")]
+        branched.apply(commit(messages=again, move_messages=True))
+        assert branched.message_ids(branch=HEAD) == ["m1", "m4", "m5", "m2", "new"]
+        assert branched.message_ids(branch="c3") == ["m1", "m3"]
+        assert branched.message_ids(branch=HEAD, search="again") == ["m2"]
+        assert branched.known().message_count == len(branched.message_ids())
+
     def test_without_a_parent_a_conversation_starts_anew(self, branched: DrivenStorage) -> None:
         branched.apply(commit(checkpoint=checkpoint("new", parent=None), messages=[message("first")]))
         assert branched.message_ids(branch=HEAD) == ["first"]

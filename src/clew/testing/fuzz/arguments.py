@@ -266,6 +266,7 @@ _FOR: Final[dict[str, Callable[[Values], Any]]] = {
     "user_id": Values.user,
     "tags": _tags,
     "branches": _one_of("head", "all", "none"),
+    "on_other_branches": _one_of("move", "replace", "other"),
     "as_": _one_of(None, "openai", "openai-responses", "anthropic", "gemini", "langchain", "other"),
     # What a counter returns is an argument, too.
     "count_tokens": _one_of(

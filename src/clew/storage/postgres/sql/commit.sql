@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION @schema.commit_@code(
     message_sizes bigint[], message_datas bytea[], message_inputs bigint[], message_outputs bigint[],
     describes boolean, in_text text, in_fields bytea, thread_run text, in_owner @user, in_labels text[],
     begin_incarnation text, begin_epoch bigint, in_chained boolean, in_after text, in_journal bytea, in_receipts text[],
-    in_back text,
+    in_back text, move_messages boolean,
     OUT outcome text, OUT named text, OUT number bigint, OUT incarnation text, OUT epoch bigint, OUT next_value bigint,
     OUT sequence bigint, OUT parent text, OUT saved_at bigint, OUT created_at bigint, OUT removed bigint,
     OUT fed boolean
@@ -493,8 +493,8 @@ BEGIN
     END IF;
 
     IF message_ids IS NOT NULL THEN
-        IF t.points IS NOT NULL AND in_checkpoint IS NOT NULL THEN
-            -- Messages that are said again on this branch, and known from others only, move here.
+        IF t.points IS NOT NULL AND move_messages THEN
+            -- Messages that only other branches have move to this one.
             WITH x AS (
                 DELETE FROM @schema.messages AS m WHERE m.thread_id = in_thread AND m.message_id = ANY (message_ids)
                     AND NOT m.sequence <@ @schema.visible_@code(t.points, 1::bigint << 62) RETURNING m.size

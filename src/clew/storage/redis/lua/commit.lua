@@ -151,9 +151,9 @@ local function parent_field(id)
 end
 
 -- The sequence numbers of the branch that the messages are said on; nil if it does not matter. A
--- message that comes with a checkpoint, and is known from other branches only, moves here.
+-- message that only other branches have moves here.
 local said_here
-if kept and made and #added > 0 then
+if kept and has('S') then
   local points = between(POINTS, POINTS)[1]
   if branch_from then points = (points or 'B') .. pack('>I4I4', branch_from, commit_number) end
   if points then said_here = visible(points, SPACE) end
