@@ -458,10 +458,18 @@ MUTATIONS = [
     Regression(
         10,
         "codec/index.py",
-        "        if weight > room and state <= self.max_bytes:\n",
+        "        if room >= 0:\n",
         "        if False:\n",
         _SIZE,
         "outgrows_the_writers_memory",
+    ),
+    Regression(
+        10,
+        "codec/index.py",
+        "            if state < self._share < state + _ENTRY_BYTES * large.known:\n",
+        "            if False:\n",
+        _SIZE,
+        "long_threads_that_take_turns",
     ),
     Regression(
         10,

@@ -286,6 +286,18 @@ def test_a_thread_that_outgrows_the_writers_memory_is_not_read_again_for_each_sa
     assert checkpointer.verify().ok
 
 
+def test_long_threads_that_take_turns_are_not_read_again_for_each_save(store):
+    checkpointer = store.open(Counting, max_index_bytes=60_000)
+    for number in range(200):
+        for name in ("one", "two", "three"):
+            checkpointer.put_state(name, {"n": number, "said": text(number)})
+    assert checkpointer.storage.read_from == []
+    known = checkpointer.stats().index
+    assert known.threads == 3
+    assert known.bytes <= known.max_bytes
+    assert checkpointer.get_state("two") == {"n": 199, "said": text(199)}
+
+
 def test_what_a_long_thread_has_had_before_is_found_if_it_is_among_the_newest(local):
     checkpointer = local.open(max_index_bytes=20_000)
 

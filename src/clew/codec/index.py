@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -156,7 +155,8 @@ class ThreadIndex:
                 self._older, self._numbers = self._numbers, {}
             if len(self._older) > count // 2:
                 surplus = len(self._older) - count // 2
-                self._older = dict(islice(self._older.items(), surplus, None))
+                # A copy of the items first: a save in another thread may be adding to them.
+                self._older = dict(list(self._older.items())[surplus:])
 
     @property
     def known(self) -> int:
@@ -175,15 +175,18 @@ class ThreadIndex:
 
 
 class IndexCache:
-    """Thread indexes, at most `max_bytes` together; the least recently used are dropped first.
+    """Thread indexes, at most `max_bytes` together; the least recently used make room first.
 
-    An index knows at most `most_values` values, so that the digests of a long thread
-    take at most half of the memory.
+    An index knows at most `most_values` values, so that the digests of a long thread take at most half of the
+    memory. To make room, a large index is cut to its newest values, and a small one is dropped. If long threads
+    that take turns were dropped whole, each of their saves would read all digests again.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.most_values = max(max_bytes // 2 // _ENTRY_BYTES, _LEAST_VALUES)
+        self._share = max_bytes // 8
+        """The memory that an index keeps when it makes room."""
         self._indexes: BoundedMap[str, ThreadIndex] = BoundedMap(max_weight=max_bytes)
         self.get = self._indexes.get
         self.drop = self._indexes.pop
@@ -198,12 +201,19 @@ class IndexCache:
 
     def put(self, thread_id: str, index: ThreadIndex) -> None:
         """Store `index` with its current weight, or drop it if its state exceeds the bound."""
-        state, room = index.state_weight, self.max_bytes // 2
-        weight = state + _ENTRY_BYTES * index.known
-        if weight > room and state <= self.max_bytes:
-            index.keep_newest(min(room, self.max_bytes - state) // _ENTRY_BYTES)
-            weight = state + _ENTRY_BYTES * index.known
-        self._indexes.put(thread_id, index, weight)
+        state = index.state_weight
+        made_room = self._put(thread_id, index, state, min(self.max_bytes // 2, self.max_bytes - state))
+        while made_room:
+            each, large = made_room.pop()
+            state = large.state_weight
+            if state < self._share < state + _ENTRY_BYTES * large.known:
+                made_room += self._put(each, large, state, self._share - state)
+
+    def _put(self, thread_id: str, index: ThreadIndex, state: int, room: int) -> list[tuple[str, ThreadIndex]]:
+        """Store `index` with the newest digests that fit into `room`; returns the indexes that made room for it."""
+        if room >= 0:
+            index.keep_newest(room // _ENTRY_BYTES)
+        return self._indexes.put(thread_id, index, state + _ENTRY_BYTES * index.known)
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
