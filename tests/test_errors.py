@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.errors import shown
+from clew.errors import nearest, shown
 
 
 @pytest.mark.parametrize("value", [7, "text", None, ["a", 1], {"b": 1, "a": (2,)}, {1.5}, b"x", (), {}])
@@ -32,3 +32,15 @@ def test_a_value_that_contains_itself_many_times_over_takes_no_time(around):
     began = time.process_time()
     assert len(shown(value)) == 60
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("theads", "threads"), ("thread", "threads"), ("x", None), ("", None), (7, None), (None, None)]
+)
+def test_the_nearest_known_name_is_found_if_one_is_similar(name, found):
+    assert nearest(name, {"checkpoints", "threads", "user_id"}) == found
+
+
+def test_the_caller_decides_how_similar_the_nearest_name_must_be():
+    assert nearest("tags", ["flags"], cutoff=0.5) == "flags"
+    assert nearest("tags", ["flags"], cutoff=0.9) is None

@@ -24,6 +24,7 @@ exceptions never leave a storage: they are the `__cause__` of one of these.
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -100,6 +101,17 @@ def shown(value: object) -> str:
         text = ""
     text = text or f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most similar to `name`, for a "did you mean"; `None` if none is similar.
+
+    `cutoff` is the least similarity, from 0 to 1.
+    """
+    from difflib import get_close_matches  # Slow to import, and only needed here.
+
+    near = get_close_matches(name, list(known), n=1, cutoff=cutoff) if isinstance(name, str) else []
+    return near[0] if near else None
 
 
 class ConfigError(ClewError, ValueError):

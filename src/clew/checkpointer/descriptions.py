@@ -13,7 +13,7 @@ from clew.checkpointer.arguments import checked_policy
 from clew.checkpointer.labels import labels_of
 from clew.checkpointer.records import description, policy_data, thread_data, thread_text
 from clew.codec.state import StateCodec
-from clew.errors import ConfigError, CorruptRecordError, PermissionDeniedError, shown
+from clew.errors import ConfigError, CorruptRecordError, PermissionDeniedError, nearest, shown
 from clew.model.commit import ThreadFields
 from clew.model.config import ANY_USER, Address, User, checked_text, user_of
 from clew.model.records import ThreadRecord
@@ -97,10 +97,8 @@ def change_of(
         raise ConfigError(f'existing_metadata must be "merge" or "replace", not {shown(existing_metadata)}')
     fields = {**_given_in(info), **given}
     if unknown := sorted(map(str, fields.keys() - _KNOWN)):
-        from difflib import get_close_matches  # Slow to import, and only needed here.
-
-        near = get_close_matches(unknown[0], _SETTABLE, n=1, cutoff=0.5)
-        meant = f"did you mean {near[0]!r}?" if near else f"put_thread sets {', '.join(sorted(_SETTABLE))}"
+        near = nearest(unknown[0], _SETTABLE, cutoff=0.5)
+        meant = f"did you mean {near!r}?" if near else f"put_thread sets {', '.join(sorted(_SETTABLE))}"
         raise ConfigError(f"a thread has no field {', '.join(unknown)}; {meant}")
     named = fields.get("thread_id", address.thread_id)
     if named != address.thread_id:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
-from clew.errors import ConfigError, shown
+from clew.errors import ConfigError, nearest, shown
 
 
 def _flag(text: str) -> bool:
@@ -74,11 +74,9 @@ def check_options(options: Mapping[str, Any], maker: Callable[..., Any], label: 
 
 def unknown_option(name: str, known: Iterable[str], label: str) -> ConfigError:
     """The error for an option that nothing reads, with the nearest known name."""
-    from difflib import get_close_matches  # Slow to import, and only needed here.
-
     known = list(known)
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    meant = f"did you mean {near[0]!r}? " if near else ""
+    near = nearest(name, known)
+    meant = f"did you mean {near!r}? " if near else ""
     return ConfigError(f"unknown option {shown(name)}; {meant}{label} takes {', '.join(known)}")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from clew.errors import ConfigError, shown
+from clew.errors import ConfigError, nearest, shown
 from clew.model.thread_config import Config as TypedConfig
 
 
@@ -106,13 +106,11 @@ def _check_keys(config: Config) -> None:
 
     Frameworks may keep keys of their own in a config, which begin with an underscore.
     """
-    from difflib import get_close_matches  # Slow to import, and only needed here.
-
     for key in config:
         if key in _KEYS or (isinstance(key, str) and key.startswith("_")):
             continue
-        near = get_close_matches(key, _KEYS, n=1, cutoff=0.75) if isinstance(key, str) else []
-        meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(sorted(map(repr, _KEYS)))}"
+        near = nearest(key, _KEYS, cutoff=0.75)
+        meant = f"did you mean {near!r}?" if near else f"it takes {', '.join(sorted(map(repr, _KEYS)))}"
         raise ConfigError(f"config has an unknown key {shown(key)}; {meant}")
 
 
