@@ -7,7 +7,6 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from clew.errors import ConfigError, shown
-from clew.model.commit import OnConflict
 from clew.model.config import checked_text
 from clew.model.message import folded
 from clew.model.retention import RetentionPolicy
@@ -27,12 +26,6 @@ def checked_search(search: str | None) -> str | None:
     if search is not None and not isinstance(search, str):
         raise ConfigError(f"search must be text, not {type(search).__name__}")
     return folded(search) if search else None
-
-
-def checked_conflict(on_conflict: OnConflict) -> OnConflict:
-    if on_conflict not in ("branch", "reject"):
-        raise ConfigError(f'on_conflict must be "branch" or "reject", not {shown(on_conflict)}')
-    return on_conflict
 
 
 def keyed_id(idempotency_key: str | None, *place: str) -> str | None:

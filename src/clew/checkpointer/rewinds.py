@@ -7,7 +7,7 @@ from typing import Any, Generic
 
 from msgspec.structs import replace
 
-from clew.checkpointer.arguments import checked_conflict, keyed_id
+from clew.checkpointer.arguments import keyed_id
 from clew.checkpointer.batch import Extras
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, same_log, too_busy
@@ -18,7 +18,7 @@ from clew.checkpointer.saver import Saver
 from clew.errors import ClewError, ConfigError, ConflictError, TransientStorageError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint
-from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal
+from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal, checked_conflict
 from clew.model.config import Address, Config, checked_text
 from clew.model.generic import StateT
 from clew.model.message import Message

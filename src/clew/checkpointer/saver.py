@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.checkpointer.arguments import checked_conflict, checked_mapping, checked_node_name, checked_step
+from clew.checkpointer.arguments import checked_mapping, checked_node_name, checked_step
 from clew.checkpointer.background import in_background
 from clew.checkpointer.batch import (
     MAX_SAVES,
@@ -36,7 +36,7 @@ from clew.codec.state import Encoded
 from clew.errors import UNREADABLE, ClewError, ConfigError, ConflictError, StateTooLargeError
 from clew.ids import new_id
 from clew.model.checkpoint import Checkpoint, quick_checkpoint, quick_metadata
-from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, TheHead
+from clew.model.commit import Applied, Commit, NewCheckpoint, OnConflict, TheHead, checked_conflict
 from clew.model.config import ANY_USER, Address, checked_text
 from clew.model.queries import ValueQuery
 from clew.storage.execution import may_block

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from clew import ids
 from clew.checkpointer.arguments import (
-    checked_conflict,
     checked_ids,
     checked_items,
     checked_mapping,
@@ -25,7 +24,7 @@ from clew.checkpointer.saver import Saver
 from clew.codec.diff import diff
 from clew.errors import ClewError, ConfigError, TransientStorageError, shown
 from clew.model.checkpoint import Checkpoint, CheckpointInfo
-from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal, TheHead
+from clew.model.commit import HEAD, BackTo, NewCheckpoint, OnConflict, Removal, TheHead, checked_conflict
 from clew.model.config import Address, Config
 from clew.model.diff import Diff
 from clew.model.generic import StateT, Untyped

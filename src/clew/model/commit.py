@@ -8,10 +8,18 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from clew.errors import ConfigError, shown
 from clew.model.config import User
 from clew.model.records import AttachmentRecord, Basis, MessageRecord, Range, ValueRow
 
 OnConflict = Literal["branch", "reject"]
+
+
+def checked_conflict(on_conflict: OnConflict) -> OnConflict:
+    """Return `on_conflict` if it is one of the choices; otherwise raise ConfigError."""
+    if on_conflict not in ("branch", "reject"):
+        raise ConfigError(f'on_conflict must be "branch" or "reject", not {shown(on_conflict)}')
+    return on_conflict
 
 
 class TheHead(enum.Enum):

@@ -28,14 +28,13 @@ from clew.adapters.agentflow.framework import (
 from clew.adapters.agentflow.isolation import keep_apart
 from clew.adapters.agentflow.models import described, plain, recorded, restored
 from clew.adapters.agentflow.saves import Saves
-from clew.adapters.options import check_on_conflict
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer import base
 from clew.checkpointer.blocking import blocking
 from clew.clock import SYSTEM_CLOCK, Clock
 from clew.errors import ConfigError
 from clew.factory import connect
-from clew.model.commit import OnConflict
+from clew.model.commit import OnConflict, checked_conflict
 from clew.model.config import ANY_USER
 from clew.model.thread import ThreadInfo as Description
 
@@ -68,7 +67,7 @@ class ClewCheckpointer(BaseCheckpointer[StateT]):
         on_conflict: OnConflict = "reject",
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        check_on_conflict(on_conflict)
+        on_conflict = checked_conflict(on_conflict)
         self.store = connect(store) if isinstance(store, str) else store
         if not isinstance(self.store, base.BaseCheckpointer):
             raise ConfigError(f"ClewCheckpointer takes a Clew checkpointer or a URL, not {type(store).__name__}")

@@ -41,11 +41,11 @@ from clew.adapters.langgraph.removal import Remover
 from clew.adapters.langgraph.serializer import GraphSerializer
 from clew.adapters.langgraph.values import Allowed, strict_serializer
 from clew.adapters.langgraph.writer import IndexedWrite, Writer
-from clew.adapters.options import check_on_conflict, open_store
+from clew.adapters.options import open_store
 from clew.checkpointer.base import BaseCheckpointer
 from clew.checkpointer.blocking import blocking
 from clew.errors import ConfigError
-from clew.model.commit import OnConflict
+from clew.model.commit import OnConflict, checked_conflict
 
 _END: Final = object()
 
@@ -81,7 +81,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         on_conflict: OnConflict = "branch",
         serde: SerializerProtocol | None = None,
     ) -> None:
-        check_on_conflict(on_conflict)
+        on_conflict = checked_conflict(on_conflict)
         if serde is not None and not (hasattr(serde, "dumps_typed") or hasattr(serde, "dumps")):
             raise ConfigError(
                 f"serde must be a serializer of LangGraph's kind, with dumps_typed and loads_typed; got {serde!r:.60}"

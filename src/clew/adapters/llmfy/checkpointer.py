@@ -19,12 +19,12 @@ from clew.adapters.fingerprint import new_places
 from clew.adapters.llmfy.messages import fingerprints, recorded
 from clew.adapters.llmfy.metadata import LLMFY, field_of, fields_of, their_metadata
 from clew.adapters.llmfy.states import OBJECTS, allow, check_known, copied, label, untagged
-from clew.adapters.options import check_on_conflict, open_store
+from clew.adapters.options import open_store
 from clew.adapters.texts import save_cleaned
 from clew.checkpointer.base import BaseCheckpointer
 from clew.codec.registry import register
 from clew.model.checkpoint import Checkpoint
-from clew.model.commit import HEAD, OnConflict
+from clew.model.commit import HEAD, OnConflict, checked_conflict
 from clew.model.config import User
 from clew.model.thread import ThreadInfo
 
@@ -67,7 +67,7 @@ class ClewCheckpointer(TheirCheckpointer):
         types: Iterable[type] = (),
         on_conflict: OnConflict = "branch",
     ) -> None:
-        check_on_conflict(on_conflict)
+        on_conflict = checked_conflict(on_conflict)
         types = tuple(types)
         for each in types:
             allow(each)
