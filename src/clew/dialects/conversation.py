@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -197,6 +197,19 @@ def _open_tail(conversation: Sequence[Placed]) -> int:
         if not parsed.results():
             return len(conversation)
     return len(conversation)
+
+
+def one_by_one(
+    conversation: Sequence[Placed],
+    losses: Losses,
+    *,
+    messages: Callable[[Placed, Losses.Message], Iterable[Any]],
+    as_given: Callable[[Placed], Iterable[Any]] = lambda placed: (placed.raw,),
+) -> Iterator[Any]:
+    """Yield the conversation in a format that has a place for every message. `messages` writes one message,
+    `as_given` passes on one that already has the format."""
+    for placed in conversation:
+        yield from messages(placed, losses.at(placed)) if placed.raw is None else as_given(placed)
 
 
 def grouped(

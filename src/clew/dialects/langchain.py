@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from clew.dialects import anthropic, openai
-from clew.dialects.conversation import Losses, Placed
+from clew.dialects.conversation import Losses, Placed, one_by_one
 from clew.dialects.parts import (
     Media,
     Parsed,
@@ -21,7 +21,6 @@ from clew.dialects.parts import (
     as_text,
     dumped,
     media_kind,
-    result_text,
 )
 from clew.dialects.usage import counted
 from clew.errors import MissingExtraError
@@ -102,45 +101,46 @@ def _part(block: Any) -> Part:
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as LangChain's own objects. Raises MissingExtraError if langchain-core is not installed."""
     try:
-        from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+        import langchain_core.messages  # noqa: F401
     except ImportError as error:
         raise MissingExtraError('as_="langchain" needs langchain-core: pip install langchain-core') from error
-    written: list[Any] = []
-    for placed in conversation:
-        if placed.raw is not None:
-            try:
-                written.append(_object(placed.raw))
-            except (TypeError, ValueError) as error:
-                losses.unpaired(placed, f"LangChain can't load it ({type(error).__name__})")
-            continue
-        said, parsed = losses.at(placed), placed.parsed
-        for result in parsed.results():
-            for part in result.parts:
-                if not isinstance(part, Text):
-                    said.drop(part, "in a tool's answer")
-            status = "error" if result.is_error else "success"
-            written.append(
-                ToolMessage(result_text(result), tool_call_id=result.call_id or "", name=result.name, status=status)
-            )
-        blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
-        text = all(block["type"] == "text" for block in blocks)
-        content: Any = "\n".join(block["text"] for block in blocks) if text else blocks
-        calls = [
-            {
-                "name": call.name,
-                "args": call.arguments if isinstance(call.arguments, dict) else {"input": dumped(call.arguments)},
-                "id": call.call_id,
-            }
-            for call in parsed.calls()
-        ]
-        if not content and not calls:
-            continue
-        known = {"id": placed.message_id, "name": parsed.name}
-        if parsed.role == "assistant":
-            written.append(AIMessage(content, tool_calls=calls, **known))
-        else:
-            written.append((SystemMessage if parsed.role == "system" else HumanMessage)(content, **known))
-    return written
+
+    def as_given(placed: Placed) -> list[Any]:
+        try:
+            return [_object(placed.raw)]
+        except (TypeError, ValueError) as error:
+            losses.unpaired(placed, f"LangChain can't load it ({type(error).__name__})")
+            return []
+
+    return list(one_by_one(conversation, losses, messages=_messages, as_given=as_given))
+
+
+def _messages(placed: Placed, said: Losses.Message) -> Iterator[Any]:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+    parsed = placed.parsed
+    for result in parsed.results():
+        status = "error" if result.is_error else "success"
+        text = openai.answer_text(result, said)
+        yield ToolMessage(text, tool_call_id=result.call_id or "", name=result.name, status=status)
+    blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
+    only_text = all(block["type"] == "text" for block in blocks)
+    content: Any = "\n".join(block["text"] for block in blocks) if only_text else blocks
+    calls = [
+        {
+            "name": call.name,
+            "args": call.arguments if isinstance(call.arguments, dict) else {"input": dumped(call.arguments)},
+            "id": call.call_id,
+        }
+        for call in parsed.calls()
+    ]
+    if not content and not calls:
+        return
+    known = {"id": placed.message_id, "name": parsed.name}
+    if parsed.role == "assistant":
+        yield AIMessage(content, tool_calls=calls, **known)
+    else:
+        yield (SystemMessage if parsed.role == "system" else HumanMessage)(content, **known)
 
 
 def _object(raw: Mapping[str, Any]) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from clew.dialects.conversation import Losses, Placed
+from clew.dialects.conversation import Losses, Placed, one_by_one
 from clew.dialects.parts import (
     Media,
     Other,
@@ -105,39 +105,42 @@ def _part(block: Any) -> Part:
 
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as chat messages. A tool's answers become a message each."""
-    written: list[Any] = []
-    for placed in conversation:
-        if placed.raw is not None:
-            written.append(placed.raw)
-            continue
-        said, parsed = losses.at(placed), placed.parsed
-        for result in parsed.results():
-            for part in result.parts:
-                if not isinstance(part, Text):
-                    said.drop(part, "in a tool's answer")
-            written.append({"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)})
-        blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
-        calls = [
-            {
-                "id": call.call_id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": dumped(call.arguments)},
-            }
-            for call in parsed.calls()
-        ]
-        if not blocks and not calls:
-            continue
-        message: dict[str, Any] = {"role": parsed.role if parsed.role != "tool" else "user"}
-        if parsed.name is not None:
-            message["name"] = parsed.name
-        if all(block["type"] == "text" for block in blocks):
-            message["content"] = "\n".join(block["text"] for block in blocks) if blocks else None
-        else:
-            message["content"] = blocks
-        if calls:
-            message["tool_calls"] = calls
-        written.append(message)
-    return written
+    return list(one_by_one(conversation, losses, messages=_messages))
+
+
+def _messages(placed: Placed, said: Losses.Message) -> Iterator[dict[str, Any]]:
+    parsed = placed.parsed
+    for result in parsed.results():
+        yield {"role": "tool", "tool_call_id": result.call_id, "content": answer_text(result, said)}
+    blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
+    calls = [
+        {
+            "id": call.call_id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": dumped(call.arguments)},
+        }
+        for call in parsed.calls()
+    ]
+    if not blocks and not calls:
+        return
+    message: dict[str, Any] = {"role": parsed.role if parsed.role != "tool" else "user"}
+    if parsed.name is not None:
+        message["name"] = parsed.name
+    if all(block["type"] == "text" for block in blocks):
+        message["content"] = "\n".join(block["text"] for block in blocks) if blocks else None
+    else:
+        message["content"] = blocks
+    if calls:
+        message["tool_calls"] = calls
+    yield message
+
+
+def answer_text(result: ToolResult, said: Losses.Message) -> str:
+    """The text of a tool's answer, for formats that have no place for media in it."""
+    for part in result.parts:
+        if not isinstance(part, Text):
+            said.drop(part, "in a tool's answer")
+    return result_text(result)
 
 
 def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:

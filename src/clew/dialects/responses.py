@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from clew.dialects.conversation import Losses, Placed
+from clew.dialects.conversation import Losses, Placed, one_by_one
 from clew.dialects.openai import ROLES
 from clew.dialects.parts import (
     Media,
@@ -127,37 +127,31 @@ def _part(block: Any) -> Part:
 
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as items: messages, and an item for each tool call and each answer."""
-    written: list[Any] = []
-    for placed in conversation:
-        if placed.raw is not None:
-            written.append(placed.raw)
-            continue
-        said, parsed = losses.at(placed), placed.parsed
-        written += [
-            {"type": "function_call_output", "call_id": result.call_id, "output": _output(result, said)}
-            for result in parsed.results()
-        ]
-        blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
-        if blocks:
-            role = parsed.role if parsed.role != "tool" else "user"
-            content: Any = blocks
-            if role == "assistant":
-                # An assistant's blocks would need the id of a response; text does not.
-                content = "\n".join(block["text"] for block in blocks if "text" in block)
-                for part in parsed.parts:
-                    if isinstance(part, Media):
-                        said.drop(part, "of an assistant")
-            written.append({"type": "message", "role": role, "content": content})
-        written += [
-            {
-                "type": "function_call",
-                "call_id": call.call_id,
-                "name": call.name,
-                "arguments": dumped(call.arguments),
-            }
-            for call in parsed.calls()
-        ]
-    return written
+    return list(one_by_one(conversation, losses, messages=_items))
+
+
+def _items(placed: Placed, said: Losses.Message) -> Iterator[dict[str, Any]]:
+    parsed = placed.parsed
+    for result in parsed.results():
+        yield {"type": "function_call_output", "call_id": result.call_id, "output": _output(result, said)}
+    blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
+    if blocks:
+        role = parsed.role if parsed.role != "tool" else "user"
+        content: Any = blocks
+        if role == "assistant":
+            # An assistant's blocks would need the id of a response; text does not.
+            content = "\n".join(block["text"] for block in blocks if "text" in block)
+            for part in parsed.parts:
+                if isinstance(part, Media):
+                    said.drop(part, "of an assistant")
+        yield {"type": "message", "role": role, "content": content}
+    for call in parsed.calls():
+        yield {
+            "type": "function_call",
+            "call_id": call.call_id,
+            "name": call.name,
+            "arguments": dumped(call.arguments),
+        }
 
 
 def _output(result: ToolResult, said: Losses.Message) -> str | list[dict[str, Any]]:
