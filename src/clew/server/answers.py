@@ -21,6 +21,7 @@ class Told(Protocol):
 
 
 T = TypeVar("T", bound=Told)
+ResultT = TypeVar("ResultT")
 Next = str | int | None
 
 
@@ -30,9 +31,9 @@ def told(record: T) -> T:
     return cast("T", record.to_dict(convert=to_json))
 
 
-def page(
-    read: Sequence[T], limit: int, position: Callable[[T], str], offset: int | None = None
-) -> tuple[list[T], Next]:
+def split_page(
+    read: Sequence[ResultT], limit: int, position: Callable[[ResultT], str], offset: int | None = None
+) -> tuple[Sequence[ResultT], Next]:
     """Return the first `limit` results of `read`, which has one more result if there is a next page.
 
     The second part says where that page begins: the position of the last result, or an offset if the caller counts.
@@ -41,6 +42,14 @@ def page(
     following: Next = None
     if len(read) > limit:
         following = position(shown[-1]) if offset is None else offset + limit
+    return shown, following
+
+
+def page(
+    read: Sequence[T], limit: int, position: Callable[[T], str], offset: int | None = None
+) -> tuple[list[T], Next]:
+    """Return a page as `split_page` does, with its results as dicts of JSON's types."""
+    shown, following = split_page(read, limit, position, offset)
     return [told(each) for each in shown], following
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, ParamSpec
 
 import clew
 from clew.server.access import Caller
+from clew.server.answers import split_page
 from clew.server.interchange import to_json
 from clew.server.problems import Problem
 
@@ -85,14 +86,14 @@ def mcp_server(memory: clew.BaseCheckpointer, acting: Acting, *, allow_writes: b
     ) -> dict[str, Any]:
         """Find messages that contain a text, newest first, in all threads."""
         hits = await memory.asearch(text, user_id=user_of(context), limit=limit + 1, before=before)
-        page = hits[:limit]
+        page, following = split_page(hits, limit, lambda last: last.position)
         return _result(
             hits=[
                 {"thread_id": hit.thread_id, "message_id": hit.message.message_id, "role": hit.message.role}
                 | {"time": hit.message.created_at.isoformat(), "snippet": hit.snippet}
                 for hit in page
             ],
-            next=page[-1].position if len(hits) > limit else None,
+            next=following,
         )
 
     @reads
@@ -108,8 +109,7 @@ def mcp_server(memory: clew.BaseCheckpointer, acting: Acting, *, allow_writes: b
         found = await memory.alist_threads(
             {"user_id": user_of(context)}, search, limit=limit + 1, tags=tags, before=before
         )
-        page = found[:limit]
-        following = page[-1].position if len(found) > limit else None
+        page, following = split_page(found, limit, lambda last: last.position)
         return _result(threads=[_thread(each) for each in page], next=following)
 
     @reads
@@ -127,9 +127,8 @@ def mcp_server(memory: clew.BaseCheckpointer, acting: Acting, *, allow_writes: b
         if thread is None:
             raise ToolError(f"thread {thread_id!r} does not exist; list_threads lists them")
         messages = await memory.alist_messages(config(context, thread_id), last=limit + 1, before=before)
-        page = messages[-limit:]
-        following = page[0].message_id if len(messages) > limit else None
-        return _result(thread=_thread(thread), messages=[_message(each) for each in page], next=following)
+        newest, following = split_page(messages[::-1], limit, lambda last: last.message_id)
+        return _result(thread=_thread(thread), messages=[_message(each) for each in newest[::-1]], next=following)
 
     @reads
     @_telling
@@ -152,8 +151,7 @@ def mcp_server(memory: clew.BaseCheckpointer, acting: Acting, *, allow_writes: b
     ) -> dict[str, Any]:
         """List the checkpoints of a thread, newest first, without their states."""
         found = await memory.alist_checkpoints(config(context, thread_id), limit=limit + 1, before=before)
-        page = found[:limit]
-        following = page[-1].checkpoint_id if len(found) > limit else None
+        page, following = split_page(found, limit, lambda last: last.checkpoint_id)
         return _result(checkpoints=[_checkpoint(each) for each in page], next=following)
 
     @reads
