@@ -28,14 +28,27 @@ def private(name: str) -> bool:
 
 
 def private_accesses(tree: ast.AST) -> Iterator[ast.Attribute]:
-    """Accesses to private attributes that the module does not define itself."""
-    own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_self(node.value)}
-    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    """Accesses to private attributes that the module does not define itself, also those of a base class."""
+    own = set(defined(tree))
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or not private(node.attr) or is_self(node.value):
+        if not isinstance(node, ast.Attribute) or not private(node.attr):
             continue
         if node.attr not in own and node.attr not in OF_FRAMEWORKS:
             yield node
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """The names of attributes that a module defines: methods, names in classes, and what it assigns on `self`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(body=body):
+                for each in body:
+                    targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+                    yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.Attribute(attr=name, ctx=ast.Store()) if is_self(node.value):
+                yield name
 
 
 def is_self(node: ast.AST) -> bool:
@@ -63,7 +76,10 @@ HOLDERS = ("checkpointer", "store", "runner")
         ("self.checkpointer._codec", ["self.checkpointer._codec"]),
         ("store._runner.run(work)", ["store._runner"]),
         ("self._runner = self.store", []),
-        ("self._parts[0].load()", []),
+        ("self._parts = parts; self._parts[0].load()", []),
+        ("class Part:\n    _names: list[str]\n    def first(self): return self._names[0]", []),
+        ("class Classes(Registry):\n    def forget(self, cls): del self._by_class[cls]", ["self._by_class"]),
+        ("OWN._by_class", ["OWN._by_class"]),
     ],
 )
 def test_the_search_for_private_attributes_finds_them(source, found):

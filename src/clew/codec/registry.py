@@ -8,9 +8,9 @@ from __future__ import annotations
 import enum
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import ormsgpack
 
@@ -58,7 +58,7 @@ class Registry:
     """Classes by name. A registry with a `parent` extends it without changing it."""
 
     def __init__(self, parent: Registry | None = None) -> None:
-        self._parent = parent
+        self.parent: Final = parent
         self._by_class: dict[type, Entry] = {}
         self._by_name: dict[str, Entry] = {}
         self._by_packed_name: dict[bytes, Entry] = {}
@@ -105,9 +105,20 @@ class Registry:
                     self.register(mentioned)
         return cls
 
+    def forget(self, cls: type) -> None:
+        """Remove a class of this registry with all its names. Parents keep theirs."""
+        del self._by_class[cls]
+        for name in [name for name, entry in self._by_name.items() if entry.cls is cls]:
+            del self._by_name[name], self._by_packed_name[ormsgpack.packb(name)]
+
+    @property
+    def own(self) -> Set[type]:
+        """The classes of this registry, without those of its parents."""
+        return self._by_class.keys()
+
     def by_class(self, cls: type) -> Entry | None:
         entry = self._by_class.get(cls)
-        return entry if entry is not None or self._parent is None else self._parent.by_class(cls)
+        return entry if entry is not None or self.parent is None else self.parent.by_class(cls)
 
     def saves(self, cls: type) -> bool:
         """Return whether objects of `cls` can be saved, if their contents can."""
@@ -115,12 +126,12 @@ class Registry:
 
     def by_name(self, name: str) -> Entry | None:
         entry = self._by_name.get(name)
-        return entry if entry is not None or self._parent is None else self._parent.by_name(name)
+        return entry if entry is not None or self.parent is None else self.parent.by_name(name)
 
     def by_packed_name(self, name: bytes) -> Entry | None:
         """Like `by_name` for a packed name: faster, because each object of a list names its class."""
         entry = self._by_packed_name.get(name)
-        return entry if entry is not None or self._parent is None else self._parent.by_packed_name(name)
+        return entry if entry is not None or self.parent is None else self.parent.by_packed_name(name)
 
 
 DEFAULT_REGISTRY = Registry()

@@ -124,14 +124,8 @@ class Classes(Registry):
         with self._lock:
             made = super().register(cls, name=name or spelled(cls), aliases=aliases, encode=encode, decode=decode)
             for forgotten, _ in self._order.put(cls, cls):
-                self._forget(forgotten)
+                self.forget(forgotten)
         return made
-
-    def _forget(self, cls: type) -> None:
-        del self._by_class[cls]
-        for names in (self._by_name, self._by_packed_name):
-            for name in [each for each, entry in names.items() if entry.cls is cls]:
-                del names[name]  # type: ignore[arg-type]
 
     def by_class(self, cls: type) -> Entry | None:
         entry = super().by_class(cls)
@@ -141,7 +135,7 @@ class Classes(Registry):
         return entry
 
     def _is_extension(self, cls: type) -> bool:
-        return any(base in self._by_class and is_extended(base) for base in cls.__mro__[1:])
+        return any(base in self.own and is_extended(base) for base in cls.__mro__[1:])
 
     def by_packed_name(self, name: bytes) -> Entry | None:
         entry = super().by_packed_name(name)
@@ -170,7 +164,7 @@ class Classes(Registry):
             if isinstance(named, type):
                 self.know(named)
                 return named
-        return self._parent.found(name) if isinstance(self._parent, Classes) else None
+        return self.parent.found(name) if isinstance(self.parent, Classes) else None
 
 
 _FRAMEWORKS: Final = ("pydantic", "langchain", "langgraph", "typing_extensions", "annotated_types", "clew")
@@ -276,5 +270,5 @@ def _place_of(cls: type) -> tuple[str, str]:
 
 
 OWN: Final = _own()
-OWN_BY_PLACE: Final = {_place_of(cls): cls for cls in (*MESSAGES, *OWN._by_class)}
+OWN_BY_PLACE: Final = {_place_of(cls): cls for cls in (*MESSAGES, *OWN.own)}
 """The same classes by module and name, as LangGraph's serializer refers to them."""
