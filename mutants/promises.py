@@ -386,7 +386,7 @@ MUTATIONS = [
     ),
     Regression(
         7,
-        "storage/turns.py",
+        "storage/holders.py",
         "    return space_name(None if user is ANY_USER else user)\n",
         '    return space_name(user if isinstance(user, str) and user.startswith("\\0") else None)\n',
         "checkpointer/test_lease_spaces.py",

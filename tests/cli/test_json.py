@@ -21,7 +21,7 @@ TOKENS = {f"token {name}": each for name, each in COMMANDS["token"].commands.ite
 ALL = {name: each for name, each in COMMANDS.items() if name not in ("token", "mcp")} | TOKENS
 """All but `mcp`, whose output is JSON-RPC already."""
 ELSEWHERE = {"serve", "studio", "demo", "import", "reseal", "watch"}
-"""Commands that have tests of their own, below and in test_watching.py."""
+"""Commands that have tests of their own, below and in test_watch.py."""
 LINES = {
     "threads": "threads --tag holiday",
     "history": "history trip",

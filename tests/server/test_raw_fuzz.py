@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import clew
 from clew.server import Limits, app
-from clew.server.queries import parameters
+from clew.server.query_parameters import parameters
 from tests.rings import rounds
 from tests.server.support import PATIENCE
 from tests.server.test_fuzz import afill

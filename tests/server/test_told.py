@@ -11,8 +11,8 @@ from msgspec.json import encode
 
 import clew
 from clew.model.dict_record import DictRecord
-from clew.server.answers import told
 from clew.server.interchange import to_json
+from clew.server.response_types import told
 
 ODD: dict[Any, Any] = {"pair": (1, 2), 3: b"x", "large": 1 << 60}
 RECORDS = [clew.ThreadInfo, clew.CheckpointInfo, clew.Checkpoint, clew.Message, clew.Event, clew.SearchHit]

@@ -156,7 +156,7 @@ class Batch:
         commits = [save.commit(encoded, basis)]
         along = self._encode_others(others, index, commits) if others and index is not None else ()
         if along and engine.observer is not None:
-            engine.observer.together([item.origin for _, item, _ in along])
+            engine.observer.batched_with([item.origin for _, item, _ in along])
         try:
             found = await engine.storage.apply(commits)
         except TransientStorageError as error:

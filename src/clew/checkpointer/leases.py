@@ -21,9 +21,9 @@ from clew.model.config import Address, Config, checked_text
 from clew.model.records import LeaseRecord, TurnRecord
 from clew.os_threads import OwnThread
 from clew.storage.execution import pause, run_to_end
+from clew.storage.holders import ask_turn
 from clew.storage.locked import lease_held
 from clew.storage.protocol import LONGEST_TTL, Own
-from clew.storage.turns import ask_turn
 from clew.validation import checked_number
 
 _log = logging.getLogger("clew")

@@ -15,7 +15,7 @@ class Observer(Protocol):
         """A storage call failed and is about to be tried again."""
 
     def origin(self) -> Any:
-        """The call that the current task is in, to be named in `together`; `None` if nobody records it."""
+        """The call that the current task is in, to be named in `batched_with`; `None` if nobody records it."""
 
-    def together(self, origins: Sequence[Any]) -> None:
+    def batched_with(self, origins: Sequence[Any]) -> None:
         """The next commits of the current task also write saves of these other calls."""

@@ -243,7 +243,7 @@ class Call(Generic[R]):
     def lose(self) -> None:
         """Answer a call that the loop will never finish. Only called by the loop's thread."""
         if not self.answer.done and self._home is not None:
-            self.answer.fail(self._home.farewell())
+            self.answer.fail(self._home.lost_call_error())
         if self._task is None:
             self._work.close()
 
@@ -326,7 +326,7 @@ class HomeLoop:
         self._released = self.ending = True
         self.call_soon(self.loop.stop)
 
-    def farewell(self) -> StorageError:
+    def lost_call_error(self) -> StorageError:
         """The error for a call that was cancelled, or that the loop can't finish."""
         if self._released:
             return StorageError("this checkpointer was released during the call; call clew.connect() again")

@@ -105,11 +105,11 @@ class Turn(Generic[StateT]):
         that save fails, the message waits for the one after it: don't say it again.
         """
         self._check_entered("say")
-        said = self._heard(message, "message")
+        said = self._stored_form(message, "message")
         self._said.append(said)
         return said
 
-    def _heard(self, message: Any, name: str) -> Message:
+    def _stored_form(self, message: Any, name: str) -> Message:
         """Return the message as it will be stored, independent of later changes to the caller's object."""
         copied = _copied(name, message) if isinstance(message, Mapping) else message
         said = self._checkpointer._received(copied, name)
@@ -130,7 +130,7 @@ class Turn(Generic[StateT]):
         """
         self._check_entered("checkpoint")
         listed = checked_messages(messages)
-        added = tuple(self._heard(each, f"messages[{at}]") for at, each in enumerate(listed))
+        added = tuple(self._stored_form(each, f"messages[{at}]") for at, each in enumerate(listed))
         return await self._save(added, node_name=node_name, step=step, metadata=metadata)
 
     def checkpoint(

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import clew
-from clew.cli import changes, inspection, maintenance, serving, watching
+from clew.cli import changes, inspection, maintenance, serve, watch
 from clew.cli.advice import translated
 from clew.cli.arguments import arranged
 from clew.cli.demo import demo
@@ -71,7 +71,7 @@ for command in (
     inspection.messages,
     inspection.search,
     inspection.diff,
-    watching.watch,
+    watch.watch,
     changes.fork,
     changes.rewind,
     changes.delete,
@@ -80,11 +80,11 @@ for command in (
     maintenance.compact,
     maintenance.cleanup,
     maintenance.reseal,
-    serving.serve,
-    serving.mcp,
-    serving.studio,
+    serve.serve,
+    serve.mcp,
+    serve.studio,
 ):
     app.command(epilog=_STORE)(command)
 app.command("import", epilog=_STORE)(maintenance.import_)
 app.command()(maintenance.key)
-app.add_typer(serving.token, name="token")
+app.add_typer(serve.token, name="token")

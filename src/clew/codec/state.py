@@ -26,7 +26,7 @@ from clew.model.records import Basis, Range, ValueRow
 
 
 @contextmanager
-def collecting_later() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pause the garbage collector: decoding makes thousands of objects, none of them
     garbage, which would trigger it."""
     if not gc.isenabled():
@@ -165,12 +165,12 @@ class StateCodec:
 
     def decode(self, body: bytes, rows: OpenRows) -> Any:
         """Decode a state. Raises CorruptRecordError if `body` or its values are damaged."""
-        with collecting_later():
+        with gc_paused():
             return read_stored(lambda: self._decoding(self._packer, rows).decode(unseal(body, self._most)))
 
     def decode_with_memo(self, body: bytes, rows: OpenRows, known: Memo | None = None) -> tuple[Any, Memo | None]:
         """Decode a state, with the memo for its next save. Parts in `known` need no rows."""
-        with collecting_later():
+        with gc_paused():
             return read_stored(
                 lambda: self._decoding(self._packer, rows).decode_with_memo(unseal(body, self._most), known)
             )

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.dialects.pairing import Call, Turns
 from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, ToolCall, ToolResult
+from clew.dialects.tool_calls import Call, ToolCalls
 
 
 class Placed(Struct, frozen=True, kw_only=True):
@@ -83,12 +83,12 @@ def paired(conversation: Sequence[Placed], losses: Losses) -> list[Placed]:
 
     Calls without ids (Gemini's) get one, and so do calls with an id that an earlier call has, unless they are passed on as
     they came. A result without a call is left out. So is a call that nobody answered, unless it is among the last messages:
-    then its result is still to come. `Turns` says which result belongs to which call.
+    then its result is still to come. `ToolCalls` says which result belongs to which call.
     """
     split = [part for placed in conversation for part in _split(placed)]
     given = [placed.parsed for placed in split if placed.raw is not None]
-    turns = Turns([placed.parsed for placed in split], as_given=given)
-    calls = [turns.follow(at, each.parsed, as_given=each.raw is not None) for at, each in enumerate(split)]
+    tool_calls = ToolCalls([placed.parsed for placed in split], as_given=given)
+    calls = [tool_calls.follow(at, each.parsed, as_given=each.raw is not None) for at, each in enumerate(split)]
     open_from = _open_tail(split)
     kept: list[Placed] = []
     for at, placed in enumerate(split):
@@ -130,10 +130,10 @@ class Answers(Struct, frozen=True, kw_only=True):
 def answers(conversation: Sequence[Placed]) -> list[Answers]:
     """The results in each message."""
     split = [(at, part) for at, placed in enumerate(conversation) for part in _split(placed)]
-    turns = Turns([placed.parsed for _, placed in split])
+    tool_calls = ToolCalls([placed.parsed for _, placed in split])
     found: list[list[int | None]] = [[] for _ in conversation]
     for at, placed in split:
-        calls = turns.follow(at, placed.parsed, as_given=True)
+        calls = tool_calls.follow(at, placed.parsed, as_given=True)
         for part, call in zip(placed.parsed.parts, calls, strict=True):
             if _is_answer(part):
                 found[at].append(None if call is None else call.at)

@@ -12,7 +12,7 @@ class FeedParts(Struct, frozen=True, kw_only=True, array_like=True, omit_default
     added and replaced messages. `deleted`: the thread was deleted; other fields are then about the thread
     that the same commit created again. `cleared`: all checkpoints were removed. `gone_checkpoints` and
     `gone_messages` name removed records; some may not have existed. `former` is the space of the owner
-    before the commit (`storage.turns.space_name`), if that changed.
+    before the commit (`storage.holders.space_name`), if that changed.
     """
 
     checkpoint: tuple[str, str] | None = None

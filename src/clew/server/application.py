@@ -15,15 +15,15 @@ import clew
 from clew.ids import new_id
 from clew.server import conversations, pages
 from clew.server.access import Authenticator, Caller, Scope
-from clew.server.answers import Health
 from clew.server.calls import Asked
 from clew.server.gate import LOCAL_HOSTS, Gate, Limits, first_headers
 from clew.server.lifetime import lifespan_of
 from clew.server.mcp_route import mcp_route
 from clew.server.problems import Problem, on_any_error, on_clew_error, on_http_error
-from clew.server.queries import checked
+from clew.server.query_parameters import checked
 from clew.server.reference import openapi_config
 from clew.server.reference.schemas import AnswerSchemas
+from clew.server.response_types import Health
 from clew.server.routes import events, messages, operations, search, states, studio, threads, turns
 from clew.server.telemetry import MEDIA_TYPE, Telemetry
 from clew.server.turns import Turns

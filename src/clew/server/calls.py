@@ -14,9 +14,9 @@ from msgspec.json import encode
 
 import clew
 from clew.server.access import Caller
-from clew.server.answers import told
 from clew.server.interchange import to_json
 from clew.server.problems import Problem, not_found
+from clew.server.response_types import told
 
 MOST: Final = 200
 """The largest page of any list."""

@@ -15,10 +15,10 @@ from msgspec import Meta, Struct, to_builtins
 
 import clew
 from clew.ids import new_id
-from clew.server.answers import Conversation, DeletedConversation, Item, ItemList
 from clew.server.calls import C, Call, Name, call_of, found, plain
 from clew.server.interchange import to_json
 from clew.server.problems import Problem, not_found
+from clew.server.response_types import Conversation, DeletedConversation, Item, ItemList
 
 PREFIX: Final = "conv_"
 _PREFIXES: Final = {"message": "msg_", "function_call": "fc_", "function_call_output": "fco_", "reasoning": "rs_"}

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal, ParamSpec
 
 import clew
 from clew.server.access import Caller
-from clew.server.answers import split_page
 from clew.server.interchange import to_json
 from clew.server.problems import Problem
+from clew.server.response_types import split_page
 
 try:
     from mcp.server import MCPServer

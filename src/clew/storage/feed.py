@@ -17,7 +17,7 @@ from clew.answers import Answer
 from clew.model.commit import Commit, Removal
 from clew.model.feed import FeedParts
 from clew.storage.execution import may_block
-from clew.storage.turns import space_name
+from clew.storage.holders import space_name
 
 LENGTH: Final = 50_000
 """How many entries a feed keeps, at least."""

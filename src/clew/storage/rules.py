@@ -18,6 +18,7 @@ from clew.model.config import ANY_USER, User
 from clew.model.records import Range
 from clew.storage.conversions import union
 from clew.storage.facts import Facts, StoredRow, Thread
+from clew.storage.holders import lease_space, space_name
 from clew.storage.protocol import StaleBasisError
 from clew.storage.refusals import (
     chain_moved,
@@ -36,7 +37,6 @@ from clew.storage.refusals import (
     values_shared,
     written_since,
 )
-from clew.storage.turns import lease_space, space_name
 
 Refusal = Callable[[Commit, str | None, int | None], ClewError]
 """Makes the error of a refused commit from the id or number that the check found."""

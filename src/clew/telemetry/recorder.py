@@ -124,7 +124,7 @@ class Recorder:
     def origin(self) -> SpanContext | None:
         return sampled_span()
 
-    def together(self, origins: Sequence[SpanContext | None]) -> None:
+    def batched_with(self, origins: Sequence[SpanContext | None]) -> None:
         _taken_along.set(tuple(each for each in origins if each is not None))
 
 
@@ -142,7 +142,7 @@ def sampled_context(span: Span) -> SpanContext | None:
 
 
 def taken_along() -> tuple[SpanContext, ...]:
-    """The spans that `Recorder.together` named, once."""
+    """The spans that `Recorder.batched_with` named, once."""
     found = _taken_along.get()
     if found:
         _taken_along.set(())

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from clew.adapters.langgraph.values import MESSAGES
 from clew.codec.nodes import ARRAY, header
 from clew.codec.packer import Packer
-from clew.codec.state import collecting_later
+from clew.codec.state import gc_paused
 from clew.errors import UnsupportedTypeError
 
 AT_ONCE: Final = 64
@@ -256,7 +256,7 @@ class Snapshot:
 
     def fresh(self, packer: Packer) -> dict[str, Any]:
         """Return the state as a load from the store would."""
-        with collecting_later():
+        with gc_paused():
             return {name: part.fresh(packer) for name, part in self._parts.items()}
 
 

@@ -13,8 +13,8 @@ from litestar.params import HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 import clew
-from clew.server.answers import StreamError, told
 from clew.server.calls import Name, UserId, call_of
+from clew.server.response_types import StreamError, told
 
 QUIET: Final = 15.0
 """Seconds without an event after which a comment keeps proxies from closing the connection."""

@@ -9,7 +9,6 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
 import clew
-from clew.server.answers import Appended, MessagePage, RenderedMessages, page, told
 from clew.server.bodies import NewMessages
 from clew.server.calls import (
     MOST,
@@ -29,6 +28,7 @@ from clew.server.calls import (
     with_ids,
 )
 from clew.server.interchange import from_json
+from clew.server.response_types import Appended, MessagePage, RenderedMessages, page, told
 
 As = Annotated[
     Literal["openai", "openai-responses", "anthropic", "gemini"] | None,

@@ -9,9 +9,9 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import JSONBody, QueryParameter
 
 import clew
-from clew.server.answers import Erased, StoreStats, counts, told
 from clew.server.bodies import Policy
 from clew.server.calls import Name, UserId, call_of, plain
+from clew.server.response_types import Erased, StoreStats, counts, told
 
 OneThread = Annotated[str | None, QueryParameter(name="thread_id", description="Only this thread.")]
 

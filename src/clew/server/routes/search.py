@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from litestar import Request, Response, get
 from litestar.params import QueryParameter
 
-from clew.server.answers import HitPage, page
 from clew.server.calls import PageLimit, Position, UserId, call_of, plain
+from clew.server.response_types import HitPage, page
 
 Text = Annotated[str, QueryParameter(name="q", min_length=1, max_length=1000, description="Text to find, in any case.")]
 

@@ -13,18 +13,6 @@ from litestar.openapi import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 
 import clew
-from clew.server.answers import (
-    AttachedKeys,
-    AttachmentRecords,
-    Changes,
-    CheckpointPage,
-    HistoryPage,
-    Namespaces,
-    NamespaceSummary,
-    page,
-    placed,
-    told,
-)
 from clew.server.bodies import Attachments, NewCheckpoint, StateChange
 from clew.server.calls import (
     CheckpointId,
@@ -46,6 +34,18 @@ from clew.server.calls import (
 )
 from clew.server.interchange import from_json
 from clew.server.problems import Problem
+from clew.server.response_types import (
+    AttachedKeys,
+    AttachmentRecords,
+    Changes,
+    CheckpointPage,
+    HistoryPage,
+    Namespaces,
+    NamespaceSummary,
+    page,
+    placed,
+    told,
+)
 
 Before = Annotated[str | None, QueryParameter(name="before", description="The last checkpoint id of the page before.")]
 Parent = Annotated[

@@ -8,8 +8,8 @@ from litestar import Request, Response, get
 from litestar.params import QueryParameter
 
 import clew
-from clew.server.answers import LargeThread, Me, Overview, counts, told
 from clew.server.calls import Call, UserId, call_of, plain
+from clew.server.response_types import LargeThread, Me, Overview, counts, told
 
 _LARGEST: Final = 10
 Days = Annotated[int, QueryParameter(name="days", ge=1, le=400, description="How many days, up to the newest one.")]

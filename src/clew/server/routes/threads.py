@@ -10,7 +10,6 @@ from litestar.openapi.spec import Example
 from litestar.params import JSONBody, QueryParameter
 
 import clew
-from clew.server.answers import ThreadPage, page, told
 from clew.server.bodies import NewFork, Rewind
 from clew.server.calls import (
     Call,
@@ -29,6 +28,7 @@ from clew.server.calls import (
 from clew.server.calls import IdempotencyKey as Key
 from clew.server.interchange import from_json
 from clew.server.problems import Problem
+from clew.server.response_types import ThreadPage, page, told
 
 Tags = Annotated[
     list[str] | None, QueryParameter(name="tag", max_items=20, description="Only threads with this tag. Repeatable.")

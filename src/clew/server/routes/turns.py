@@ -9,10 +9,10 @@ from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
 import clew
-from clew.server.answers import BegunTurn
 from clew.server.bodies import NewCheckpoint
 from clew.server.calls import Name, UserId, call_of, plain, saved
 from clew.server.interchange import from_json, to_json
+from clew.server.response_types import BegunTurn
 from clew.server.turns import Turns
 
 

@@ -22,7 +22,7 @@ from clew.storage.cached.breaker import Breaker
 from clew.storage.cached.coverage import HeldRow, largest, missing, overlapping
 from clew.storage.cached.entries import Entry
 from clew.storage.cached.eviction import Eviction
-from clew.storage.cached.write_queue import MAX_BYTES, PendingWrites, Worker, Workers, Write
+from clew.storage.cached.pending_writes import MAX_BYTES, PendingWrites, Worker, Workers, Write
 from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import StateVersion

@@ -44,6 +44,7 @@ from clew.model.records import (
 from clew.storage.content import content_of, content_queries
 from clew.storage.feed import heard_within
 from clew.storage.found import newest
+from clew.storage.holders import lease_of, lease_space, turn_after
 from clew.storage.memory.conversation import page_of
 from clew.storage.memory.facts import MemoryFacts, overlapping
 from clew.storage.memory.feed import MemoryFeed
@@ -52,7 +53,6 @@ from clew.storage.memory.thread import Thread, info
 from clew.storage.memory.undo import Undo
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.rules import Decision, adds, check_owner, decide, is_open_to, next_in_chain
-from clew.storage.turns import lease_of, lease_space, turn_after
 
 _ENDS_KEPT: Final = 100_000
 """How many deleted threads are remembered by the ends of their chains."""

@@ -51,13 +51,13 @@ from clew.storage.postgres.commits import (
 from clew.storage.postgres.connections import CLOSE_TIMEOUT, MAINTENANCE_TIMEOUT, Connections
 from clew.storage.postgres.failures import COMMITS_FAULT, DAMAGED_NUMBERS
 from clew.storage.postgres.lists import Question
+from clew.storage.postgres.notifications import Watching
 from clew.storage.postgres.schema import TABLES, Schema
 from clew.storage.postgres.search import Search
 from clew.storage.postgres.search_index import index_messages
 from clew.storage.postgres.settings import PoolSettings, server_of_pool, usable_here
 from clew.storage.postgres.texts import escaped
 from clew.storage.postgres.users import UserColumn, UserIdType
-from clew.storage.postgres.watching import Watching
 from clew.storage.protocol import Capabilities, Own
 from clew.storage.refusals import not_the_owner
 from clew.storage.search_plan import DIRECT_THREADS, is_direct, is_due

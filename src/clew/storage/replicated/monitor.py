@@ -10,12 +10,12 @@ from clew.errors import ClewError, StorageError
 from clew.ids import new_id
 from clew.model.queries import JournalQuery
 from clew.model.records import TurnRecord
+from clew.storage.holders import ask_turn
 from clew.storage.protocol import Own, Storage
 from clew.storage.replicated.coordinator import Coordinator
 from clew.storage.replicated.copies import BusyError
 from clew.storage.replicated.failover import NEARLY, Ask, Change, Finish, Rest, Roles, Side, Silent
 from clew.storage.replicated.shipper import PAGE, Shipper, Triage
-from clew.storage.turns import ask_turn
 
 _log = logging.getLogger("clew.replication")
 

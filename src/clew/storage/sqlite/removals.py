@@ -10,12 +10,12 @@ from clew.model.commit import Removal
 from clew.model.config import ANY_USER
 from clew.storage.columns import damaged_thread
 from clew.storage.facts import StoredRow
+from clew.storage.holders import lease_space
 from clew.storage.sqlite.additions import new_log
 from clew.storage.sqlite.message_index import MessageIndex
 from clew.storage.sqlite.receipts import keep_all_receipts, keep_receipt
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.thread import Thread
-from clew.storage.turns import lease_space
 
 _SQL = named("writes.sql")
 

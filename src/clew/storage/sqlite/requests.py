@@ -10,6 +10,7 @@ from datetime import datetime
 from clew.model.config import User
 from clew.model.records import JournalEntry, LeaseRecord
 from clew.storage.conversions import micros, moment
+from clew.storage.holders import lease_of, lease_space, turn_after
 from clew.storage.protocol import Own
 from clew.storage.rules import check_owner
 from clew.storage.search_filter import DamagedFilterError
@@ -17,7 +18,6 @@ from clew.storage.sqlite.applier import Applier
 from clew.storage.sqlite.queries import own
 from clew.storage.sqlite.schema import named
 from clew.storage.sqlite.search_index import create_search_index, drop_search_index, index_messages
-from clew.storage.turns import lease_of, lease_space, turn_after
 
 _SQL = named("writes.sql")
 

@@ -1,4 +1,4 @@
-"""Turns: one holder at a time, by the callers' clocks.
+"""Holders of turns: one at a time, by the callers' clocks.
 
 A thread's turn is a lease. A store's turn (cleanup, shipping) is one of Clew's own records.
 """

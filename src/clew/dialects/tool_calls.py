@@ -25,8 +25,8 @@ class Call(Struct, eq=False):
     answered: bool = False
 
 
-class Turns:
-    """The calls of a conversation so far, which is read message by message.
+class ToolCalls:
+    """The tool calls of a conversation so far, which is read message by message.
 
     A result goes to the oldest open call with its id; without an id, to that of its tool's name; without either, to any.
     If several turns of the model have such a call, the latest turn counts. So an id that is used again, or a call that

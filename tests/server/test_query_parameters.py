@@ -7,7 +7,7 @@ import pytest
 import clew
 from clew.server import app
 from clew.server.problems import Problem
-from clew.server.queries import checked, parameters
+from clew.server.query_parameters import checked, parameters
 from clew.server.routes import threads
 from tests.server.test_api import served
 
