@@ -21,7 +21,6 @@ from clew.checkpointer.expiry import ClockWatch
 from clew.checkpointer.leases import LeaseMethods
 from clew.checkpointer.loader import Loader
 from clew.checkpointer.messages import MessageMethods
-from clew.checkpointer.observation import observe
 from clew.checkpointer.operations import OperationMethods
 from clew.checkpointer.released import ReleasedStorage
 from clew.checkpointer.reseal import ResealMethods
@@ -42,7 +41,7 @@ from clew.codec.registry import DEFAULT_REGISTRY, Registry
 from clew.codec.state import StateCodec
 from clew.codec.state_type import fields_check_of, loader_of
 from clew.codec.tags import PLAIN_TYPES
-from clew.errors import ClewError, ConfigError, shown
+from clew.errors import ClewError, ConfigError, MissingExtraError, shown
 from clew.model.config import ANY_USER, Address
 from clew.model.generic import StateT
 from clew.model.retention import RetentionPolicy
@@ -163,7 +162,7 @@ class Checkpointer(
             )
             engine.storage = SettledStorage(storage, engine.background)
         if observed is not None:
-            observe(self, engine, observed)
+            _observe(self, engine, observed)
         self._watchers = Watchers(engine)
         self._loader = Loader(engine)
         if state_type is not None:
@@ -326,3 +325,25 @@ class Checkpointer(
 show_public_names(Checkpointer)
 BaseCheckpointer = Checkpointer
 """The name that Agentflow's and llmfy's users know."""
+
+
+def _observe(checkpointer: object, engine: Engine, settings: Telemetry) -> None:
+    """Record the calls of `checkpointer` and the operations of its engine's storage."""
+    try:
+        # OpenTelemetry is imported here and not before.
+        from clew.telemetry import ObservedStorage, Recorder, observe_calls
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("telemetry needs opentelemetry-api: pip install 'clew[otel]'", extra="otel") from error
+    settled, background = engine.storage, engine.background
+    # Below the waits for background saves, which are not the storage's time.
+    storage = settled.inner if isinstance(settled, SettledStorage) else settled
+    recorder = Recorder(settings, storage)
+    observed = ObservedStorage(storage, recorder)
+    if isinstance(settled, SettledStorage):
+        settled.inner = observed
+    else:
+        engine.storage = observed
+    if background is not None:
+        observed.pending = lambda: background.status.pending
+    engine.observer = engine.retries.observer = recorder
+    observe_calls(checkpointer, recorder)

@@ -45,10 +45,9 @@ from clew.storage.content import content_of, content_queries
 from clew.storage.feed import heard_within
 from clew.storage.found import newest
 from clew.storage.holders import lease_of, lease_space, turn_after
-from clew.storage.memory.conversation import page_of
 from clew.storage.memory.facts import MemoryFacts, overlapping
 from clew.storage.memory.feed import MemoryFeed
-from clew.storage.memory.stats import stats_of
+from clew.storage.memory.queries import page_of, stats_of
 from clew.storage.memory.thread import Thread, info
 from clew.storage.memory.undo import Undo
 from clew.storage.protocol import Capabilities, Own
