@@ -45,7 +45,7 @@ def main() -> int:
     # One process each, so that none is slowed down by another's memory.
     for workload in chosen.only:
         for peer in [each for each in chosen.peer if each not in missing and WORKLOADS[workload].needs in (None, each)]:
-            console.rule(f"{workload}, beside {peer}")
+            console.rule(f"{workload}, compared with {peer}")
             told, found = _run(peer, ["--only", workload, "--on", *chosen.on, *others])
             outcomes += found
             about = {
@@ -61,7 +61,7 @@ def main() -> int:
 
 def _named(peer: str, versions: dict[str, str]) -> dict[str, str]:
     """Return the versions, with the Python version of this peer's environment under its name."""
-    return {f"Python (beside {peer})" if name == "Python" else name: version for name, version in versions.items()}
+    return {f"Python (with {peer})" if name == "Python" else name: version for name, version in versions.items()}
 
 
 def absent(peer: str, root: Path = ROOT) -> str | None:

@@ -28,20 +28,20 @@ TURN = re.compile(r"turn (\d+)$")
 
 def main() -> int:
     about, own = outcome.read(RESULTS / "clew.json")
-    peers_about, beside = outcome.read(RESULTS / "peers.json")
+    peers_about, of_peers = outcome.read(RESULTS / "peers.json")
     PICTURES.mkdir(exist_ok=True)
-    for name, picture in {**pictures([*own, *beside]), **front(beside)}.items():
+    for name, picture in {**pictures([*own, *of_peers]), **front(of_peers)}.items():
         (PICTURES / name).write_text(picture)
     text = PAGE.read_text()
     for name, lines in {
-        "machine": machine(about, peers_about, [*own, *beside]),
+        "machine": machine(about, peers_about, [*own, *of_peers]),
         # Commits are the same on every storage, so one is enough.
         "goals": tables.markdown_goals(
-            [*[each for each in own if (each.workload != "shapes" or each.storage == "memory")], *map(_ahead, beside)]
+            [*[each for each in own if (each.workload != "shapes" or each.storage == "memory")], *map(_ahead, of_peers)]
         ),
         "own": sections(own),
-        "peers": sections(beside),
-        "left out": left_out(beside),
+        "peers": sections(of_peers),
+        "left out": left_out(of_peers),
     }.items():
         text = put(text, name, lines)
     PAGE.write_text(text)
@@ -78,8 +78,8 @@ def sections(outcomes: Iterable[Outcome]) -> list[str]:
         if found:
             lines += ["", f"### {workload.title}"]
         for each in found:
-            beside = "" if each.environment == "clew" else f", beside {each.environment}"
-            lines += ["", f"{TITLES[each.storage]}{beside} (the machine's load was {each.load:.1f}):", ""]
+            compared = "" if each.environment == "clew" else f", compared with {each.environment}"
+            lines += ["", f"{TITLES[each.storage]}{compared} (the machine's load was {each.load:.1f}):", ""]
             lines += tables.markdown_measures(each)
     return lines
 
@@ -91,12 +91,14 @@ def left_out(outcomes: Iterable[Outcome]) -> list[str]:
     return ["", *[f"- {target}: {what}: {why}." for _, target, what, why in found]]
 
 
-def _ahead(beside: Outcome) -> Outcome:
+def _ahead(of_peers: Outcome) -> Outcome:
     """Return the goals of a peer's run that are about peers."""
     own = {"raw", "clew", "clew update", "encoding", "conversation"}
-    peers = {each.target for each in beside.measures} - own
-    figures = [each for each in beside.figures if any(f" {peer}" in each.name for peer in peers)]
-    return Outcome(workload=beside.workload, storage=beside.storage, environment=beside.environment, figures=figures)
+    peers = {each.target for each in of_peers.measures} - own
+    figures = [each for each in of_peers.figures if any(f" {peer}" in each.name for peer in peers)]
+    return Outcome(
+        workload=of_peers.workload, storage=of_peers.storage, environment=of_peers.environment, figures=figures
+    )
 
 
 def pictures(outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -122,9 +124,9 @@ CALLED = {
 """Names of targets for readers who have not read the page yet."""
 
 
-def front(beside: Sequence[Outcome]) -> dict[str, str]:
+def front(of_peers: Sequence[Outcome]) -> dict[str, str]:
     """Return the three charts that open the page: all figures of a chart come from one run."""
-    runs = {(each.workload, each.storage): each for each in beside if each.environment == "langgraph"}
+    runs = {(each.workload, each.storage): each for each in of_peers if each.environment == "langgraph"}
 
     def values(workload: str, storage: str, what: str, targets: Sequence[str]) -> dict[str, float]:
         found = {each.target: each.median for each in runs[workload, storage].measures if each.what == what}

@@ -284,9 +284,9 @@ def test_charts_are_drawn_from_the_results() -> None:
 
 
 def test_the_charts_that_open_the_page_show_the_recorded_results() -> None:
-    _, beside = outcome.read(publish.RESULTS / "peers.json")
+    _, of_peers = outcome.read(publish.RESULTS / "peers.json")
     page = publish.PAGE.read_text("utf-8")
-    for name, picture in publish.front(beside).items():
+    for name, picture in publish.front(of_peers).items():
         assert (publish.PICTURES / name).read_text("utf-8") == picture, "run: python -m bench.publish"
         texts = " ".join(text for text in ElementTree.fromstring(picture).itertext())
         (alt,) = re.findall(rf"!\[(.*)\]\(benchmarks/{re.escape(name)}\)", page)

@@ -155,14 +155,14 @@ def test_a_sync_copy_that_is_interrupted_leaves_nothing(local):
     assert [each.thread_id for each in checkpointer.list_threads({"user_id": clew.ANY_USER})] == ["t"]
 
 
-class Beside(StorageWrapper):
+class Interleaved(StorageWrapper):
     """Runs a callback after each read of the source and each commit to the copy."""
 
     def __init__(self, inner, act):
         super().__init__(inner)
         self.act, self.acting, self.acted = act, False, 0
 
-    async def _beside(self, work):
+    async def _then_act(self, work):
         done = await work
         if not self.acting:
             self.acting = True
@@ -173,14 +173,14 @@ class Beside(StorageWrapper):
 
     async def apply(self, commits):
         work = self.inner.apply(commits)
-        return await (self._beside(work) if commits[0].thread_id == "copy" else work)
+        return await (self._then_act(work) if commits[0].thread_id == "copy" else work)
 
     async def content(self, thread_id):
-        return await self._beside(self.inner.content(thread_id))
+        return await self._then_act(self.inner.content(thread_id))
 
     async def values(self, query):
         work = self.inner.values(query)
-        return await (self._beside(work) if query.thread_id == "t" else work)
+        return await (self._then_act(work) if query.thread_id == "t" else work)
 
 
 def state_at(number):
@@ -201,7 +201,7 @@ async def copied(store, act, **options):
     """Copy a thread of four saves while `act` runs; returns the copy and the storage."""
     for _ in range(4):
         await save(store.other, next(store.numbers))
-    checkpointer = store.open(lambda storage: Beside(storage, act), **options)
+    checkpointer = store.open(lambda storage: Interleaved(storage, act), **options)
     copy = await checkpointer.acopy_thread("t", "copy")
     assert checkpointer.storage.acted
     assert (await checkpointer.averify("copy")).ok
@@ -271,7 +271,7 @@ def test_a_copy_beside_a_deletion_of_runs_is_of_the_moment_after_it(busy):
             if not deleted and len(await busy.other.alist_checkpoints(draft, limit=None)) == 4:
                 deleted = await busy.other.adelete_runs(["r0"])
 
-        checkpointer = busy.open(lambda storage: Beside(storage, act))
+        checkpointer = busy.open(lambda storage: Interleaved(storage, act))
         copy = await checkpointer.acopy_thread("t", "copy")
         assert deleted == 3 + 2
         assert [each.state for each in await busy.other.aget_history(copy)] == [
@@ -307,7 +307,7 @@ def test_erasing_a_user_erases_the_copies_that_are_being_made_of_their_threads(b
             if await busy.other.aget_thread({"thread_id": "copy", "user_id": clew.ANY_USER}):
                 await busy.other.aerase_user("alice")
 
-        checkpointer = busy.open(lambda storage: Beside(storage, act))
+        checkpointer = busy.open(lambda storage: Interleaved(storage, act))
         with pytest.raises(clew.ConflictError, match="does not exist"):
             await checkpointer.acopy_thread(mine, "copy")
         assert await busy.other.alist_threads({"user_id": clew.ANY_USER}) == []

@@ -94,9 +94,9 @@ def test_a_rejecting_save_must_be_an_ancestor_of_the_head():
     saved = history(Tried(1.0, "t", 1, "follow"), Ended(2.0, "t", 1), Tried(3.0, "t", 2, "follow"), Ended(4.0, "t", 2))
     both = [(0, 1), (0, 2)]
     assert not judge(saved, {"t": Found(both, both, frozenset(both))}).counts
-    beside = {"t": Found(both, both, frozenset({(0, 2)}))}
-    assert judge(saved, beside).counts == {"beside": 1}
-    assert not judge(saved, beside, may_hide=True).counts
+    not_followed = {"t": Found(both, both, frozenset({(0, 2)}))}
+    assert judge(saved, not_followed).counts == {"not_ancestor": 1}
+    assert not judge(saved, not_followed, may_hide=True).counts
 
 
 def test_what_nobody_wrote_is_found():

@@ -61,7 +61,7 @@ class WithoutBranches(MemoryStorage):
 
 
 class WithoutConflicts(MemoryStorage):
-    """Keeps rejecting saves beside a head that has moved."""
+    """Keeps rejecting saves that do not follow from the head, which has moved."""
 
     def _apply(self, commit):
         new = commit.checkpoint

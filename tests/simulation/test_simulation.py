@@ -64,7 +64,7 @@ def test_fresh_seeds_pass_too():
         seed += 1
 
 
-@pytest.mark.parametrize(("memory", "kind"), [(WithoutConflicts, "beside"), (Denying, "refused")])
+@pytest.mark.parametrize(("memory", "kind"), [(WithoutConflicts, "not_ancestor"), (Denying, "refused")])
 def test_a_rejecting_save_that_breaks_its_promise_is_found(memory, kind):
     scenario = replace(SCENARIOS["plain"], memory=memory, lanes=("strict",), troubles={"stop": 1})
     assert seed_that_finds({kind}, scenario, range(1, 11))

@@ -74,7 +74,7 @@ const short = (value) => {
   return text.length > 400 ? `${text.slice(0, 400)}…` : text;
 };
 
-// Equal parts are cut to what stands beside a change.
+// Equal parts are cut to what stands next to a change.
 function Words({ before, after }) {
   const parts = wordChanges(before, after);
   return html`<p class="words">${parts.map(([sign, text], at) => {

@@ -12,13 +12,13 @@ from clew.testing.verdict.branches import Crossing
 from clew.testing.verdict.history import Entry, History, Kind, Part, Read, View, Write, out_of_rows
 
 Fault = Literal[
-    "lost", "doubled", "stale", "revived", "late", "refused", "beside", "torn", "disordered", "strange", "damaged",
+    "lost", "doubled", "stale", "revived", "late", "refused", "not_ancestor", "torn", "disordered", "strange", "damaged",
     "different", "crossed", "stuck",
 ]  # fmt: skip
 """`lost`: acknowledged, but not in the store. `doubled`: in the store twice. `stale`: a read
 without what was acknowledged before it began. `revived`: there after its acknowledged removal.
 `late`: a write that succeeded although its thread had been deleted under it. `refused`: there
-although its writer got ConflictError. `beside`: a rejecting save that is no ancestor of the head.
+although its writer got ConflictError. `not_ancestor`: a rejecting save that is no ancestor of the head.
 `torn`: half of a commit. `disordered`: one writer's commits in the wrong order. `strange`: content
 that nobody wrote. `damaged`: the store can't read it. `different`: two stores that should be equal
 are not. `crossed`: a checkpoint whose branch has other messages than its state. `stuck`: something does not end."""
@@ -195,7 +195,9 @@ def _judge_content(thread: _Thread, found: Found, findings: Findings, *, may_hid
     for entry in () if may_hide else dict.fromkeys(found.checkpoints):
         made = thread.writes.get(entry)
         if made is not None and made.kind == "follow" and entry not in found.log:
-            findings.add("beside", f"{_named(thread, entry)} is a checkpoint, but the head does not follow from it")
+            findings.add(
+                "not_ancestor", f"{_named(thread, entry)} is a checkpoint, but the head does not follow from it"
+            )
 
 
 def _judge_part(thread: _Thread, write: Write, part: Part, count: int, findings: Findings) -> None:
@@ -241,8 +243,8 @@ def _judge_read(thread: _Thread, read: Read, held: Found, findings: Findings, *,
         return
     # A commit that one store acknowledged alone, while the other may have served, becomes a sibling
     # of the head.
-    beside = missing.alone and read.view != "messages"
-    if may_hide and (read.elsewhere or beside or (read.view == "log" and missing.entry not in held.log)):
+    alone = missing.alone and read.view != "messages"
+    if may_hide and (read.elsewhere or alone or (read.view == "log" and missing.entry not in held.log)):
         findings.hidden += 1
         return
     waited = read.begun - missing.ended
