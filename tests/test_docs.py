@@ -209,6 +209,30 @@ def test_every_interchange_type_is_documented():
     assert {name for name in known if f'"{name}"' not in INTERCHANGE and f"`{name}`" not in INTERCHANGE} == set()
 
 
+def long_lines(text: str) -> list[str]:
+    """Return the lines of prose with more than 100 characters, not counting addresses. Code, tables, pictures, HTML
+    and generated parts are no prose."""
+    text = re.sub(r"<!-- (.+?): made by .*?<!-- end of \1 -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    prose = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "![", "<"))]
+    return [line for line in prose if len(re.sub(r"\]\([^)]*\)|https?://\S+", "", line)) > 100]
+
+
+PAGES = [path for path in (*DOCS.parent.glob("*.md"), *DOCS.rglob("*.md")) if path != http.PAGE]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS.parent).as_posix())
+def test_a_line_of_prose_has_at_most_100_characters(page):
+    assert long_lines(page.read_text("utf-8")) == []
+
+
+def test_only_long_lines_of_prose_are_found():
+    long = "word " * 30
+    left = f"| {long} |\n```text\n{long}\n```\n<!-- goals: made by x -->\n{long}\n<!-- end of goals -->\n![{long}](x.svg)\n"
+    assert long_lines(f"{left}short [link](https://{'x' * 100})\n") == []
+    assert long_lines(f"{left}{long}\n- {long}\n") == [long, f"- {long}"]
+
+
 def paths_of(nav: list[dict[str, Any]]) -> list[str]:
     found: list[str] = []
     for each in nav:
