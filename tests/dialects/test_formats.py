@@ -10,6 +10,7 @@ import anthropic.types as at
 import pytest
 from google.genai import types as gt
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage, message_to_dict
+from langgraph.graph.message import add_messages
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 from pydantic import TypeAdapter
@@ -380,6 +381,25 @@ def test_system_prompts_of_pydantic_ai_stay_system_prompts():
     assert (conversation.system, conversation[0]["content"]) == ("Be brief.", "Weather in Lisbon?")
     request = pm.ModelRequest(parts=[pm.UserPromptPart("hi")], instructions="Be terse.")
     assert rendered([request], "openai")[0] == {"role": "system", "content": "Be terse."}
+
+
+def test_messages_of_langchain_have_ids_that_add_messages_keeps_apart():
+    calls = [pm.ToolCallPart(name, {}, tool_call_id=name) for name in "fg"]
+    results = [pm.ToolReturnPart(name, name.upper(), tool_call_id=name) for name in "fg"]
+    messages: list[Any] = [
+        pm.ModelRequest(parts=[pm.SystemPromptPart("Be brief."), pm.UserPromptPart("hi")]),
+        pm.ModelResponse(parts=calls),
+        pm.ModelRequest(parts=[*results, pm.UserPromptPart("go on")]),
+        ANTHROPIC[1],
+        ANTHROPIC[2],
+    ]
+    conversation = list(rendered(messages, "langchain"))
+    state = add_messages([], conversation)
+    assert [message.type for message in state] == [message.type for message in conversation]
+    ids = [message.id for message in conversation]
+    assert ids == ["m0", "m0#2", "m1", "m2", "m2#2", "m2#3", "m3", "m4", "m4#2"]
+    # Rendered again, it is the same conversation.
+    assert add_messages(state, list(rendered(messages, "langchain"))) == state
 
 
 def test_an_answer_of_gemini_without_an_id_goes_to_the_open_call_of_its_name():

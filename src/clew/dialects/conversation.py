@@ -13,11 +13,15 @@ from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoni
 
 
 class Placed(Struct, frozen=True, kw_only=True):
-    """A message and its place in the conversation. `raw` is set if the message already has the format that is wanted."""
+    """A message and its place in the conversation. `raw` is set if the message already has the format that is wanted.
+
+    `piece` is the number of messages that were split off a stored message before this one.
+    """
 
     message_id: str
     parsed: Parsed
     raw: Any = None
+    piece: int = 0
 
 
 class Conversation(list[Any]):
@@ -160,11 +164,17 @@ def _split(placed: Placed) -> list[Placed]:
     rest = tuple(part for part in parts if not isinstance(part, (Instruction, ToolResult)))
     if placed.raw is not None or (not instructions and not (results and any(isinstance(p, ToolCall) for p in rest))):
         return [placed]
-    said = Placed(message_id=placed.message_id, parsed=replace(placed.parsed, parts=rest))
-    told = Placed(message_id=placed.message_id, parsed=Parsed(role="system", parts=instructions))
-    answered = Placed(message_id=placed.message_id, parsed=Parsed(role="tool", parts=results))
+    said = replace(placed.parsed, parts=rest)
+    told = Parsed(role="system", parts=instructions)
+    answered = Parsed(role="tool", parts=results)
     order = (told, said, answered) if placed.parsed.role == "assistant" else (told, answered, said)
-    return [each for each in order if each.parsed.parts]
+    split: list[Placed] = []
+    pieces = 0
+    for parsed in order:
+        if parsed.parts:
+            split.append(Placed(message_id=placed.message_id, parsed=parsed, piece=pieces))
+            pieces += max(1, len(parsed.results()))
+    return split
 
 
 def _joined(conversation: Sequence[Placed]) -> list[Placed]:

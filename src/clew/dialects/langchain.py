@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from clew.dialects import anthropic, openai
@@ -114,13 +115,16 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
                 losses.unpaired(placed, f"LangChain can't load it ({type(error).__name__})")
             continue
         said, parsed = losses.at(placed), placed.parsed
+        # LangGraph's add_messages replaces messages by their ids, so no two may have the same.
+        ids = (placed.message_id if at == 0 else f"{placed.message_id}#{at + 1}" for at in count(placed.piece))
         for result in parsed.results():
             for part in result.parts:
                 if not isinstance(part, Text):
                     said.drop(part, "in a tool's answer")
             status = "error" if result.is_error else "success"
+            call_id = result.call_id or ""
             written.append(
-                ToolMessage(result_text(result), tool_call_id=result.call_id or "", name=result.name, status=status)
+                ToolMessage(result_text(result), id=next(ids), tool_call_id=call_id, name=result.name, status=status)
             )
         blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
         text = all(block["type"] == "text" for block in blocks)
@@ -135,7 +139,7 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
         ]
         if not content and not calls:
             continue
-        known = {"id": placed.message_id, "name": parsed.name}
+        known = {"id": next(ids), "name": parsed.name}
         if parsed.role == "assistant":
             written.append(AIMessage(content, tool_calls=calls, **known))
         else:
