@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic_ai import messages as pm
 
 from clew.dialects.conversation import Conversation, Losses, Placed, paired
-from clew.dialects.formats import WRITERS, dialect_of, parse, plain
+from clew.dialects.formats import TRIMMERS, WRITERS, dialect_of, parse, plain
 from clew.dialects.parts import Parsed, result_text
 
 CHAT: list[dict[str, Any]] = [
@@ -146,7 +146,7 @@ def rendered(messages: list[Any], target: str) -> Conversation:
 
 def render(conversation: list[Placed], target: str) -> Conversation:
     losses = Losses(target)
-    written = WRITERS[target](paired(conversation, losses), losses)
+    written = WRITERS[target](paired(conversation, losses, TRIMMERS[target]), losses)
     return Conversation(written, system="\n\n".join(losses.instructions) or None, left_out=losses.texts)
 
 
@@ -305,6 +305,60 @@ def test_a_call_that_waits_for_its_result_stays_at_the_end_only():
     assert len(conversation.left_out) == 2
 
 
+def test_a_message_in_its_own_format_loses_only_the_call_that_has_no_result():
+    signed: dict[str, Any] = {
+        "role": "model",
+        "parts": [
+            {"text": "hm", "thought": True},
+            {"function_call": {"name": "f", "args": {}}, "thought_signature": "s1"},
+            {"functionCall": {"name": "g", "args": {}}, "thoughtSignature": "s2"},
+        ],
+    }
+    conversation = rendered([asked(), signed, GEMINI_RESULT, asked()], "gemini")
+    assert conversation[1] == {**signed, "parts": signed["parts"][:2]}
+    chat = {**CHAT[2], "reasoning_content": "hm", "tool_calls": [{**CHAT[2]["tool_calls"][0], "extra_content": 1}]}
+    chat["tool_calls"].append(CHAT[2]["tool_calls"][1])
+    conversation = rendered([chat, CHAT[3], asked()], "openai")
+    assert conversation[0] == {**chat, "tool_calls": chat["tool_calls"][:1]}
+    spoken = {**CHAT[2], "content": "let me see", "reasoning_content": "hm"}
+    told = {key: value for key, value in spoken.items() if key != "tool_calls"}
+    assert rendered([spoken, asked()], "openai")[0] == told
+    old = {"role": "assistant", "content": "hm", "function_call": {"name": "f", "arguments": "{}"}, "more": 1}
+    assert rendered([old, asked()], "openai")[0] == {"role": "assistant", "content": "hm", "more": 1}
+    uses = ANTHROPIC[1]["content"]
+    thoughts = [{"type": "thinking", "thinking": "hm", "signature": name} for name in "st"]
+    message = {"role": "assistant", "content": [thoughts[0], uses[0], thoughts[1], uses[1]]}
+    answer = {"role": "user", "content": [*ANTHROPIC[2]["content"][:1], {"type": "text", "text": "go on"}]}
+    conversation = rendered([message, answer, asked()], "anthropic")
+    assert conversation[:2] == [{"role": "assistant", "content": [thoughts[0], uses[0]]}, answer]
+    assert "'call_b' (clock) has no result" in conversation.left_out[0]
+    # A result of another conversation, next to a text with fields of its own.
+    text = {"type": "text", "text": "go on", "cache_control": {"type": "ephemeral"}}
+    message = {"role": "user", "content": [ANTHROPIC[2]["content"][0], text]}
+    assert rendered([message], "anthropic") == [{"role": "user", "content": [text]}]
+    assert rendered([{"role": "assistant", "content": [thoughts[0], uses[0]]}, asked()], "anthropic") == [asked()]
+
+
+def test_a_message_of_langchain_loses_only_the_call_that_has_no_result():
+    blocks = [{"type": "text", "text": "hm"}, *ANTHROPIC[1]["content"]]
+    calls = [
+        {"name": name, "args": {}, "id": call_id} for name, call_id in (("weather", "call_a"), ("clock", "call_b"))
+    ]
+    message = AIMessage(
+        blocks,
+        id="a",
+        tool_calls=calls,
+        additional_kwargs={"reasoning_content": "hm", "tool_calls": CHAT[2]["tool_calls"]},
+        response_metadata={"model": "m"},
+    )
+    for form in (message, message_to_dict(message)):
+        (found, *_) = rendered([form, ToolMessage("sunny", tool_call_id="call_a"), asked()], "langchain")
+        assert [call["id"] for call in found.tool_calls] == ["call_a"]
+        assert found.content == blocks[:2]
+        kept = {"reasoning_content": "hm", "tool_calls": CHAT[2]["tool_calls"][:1]}
+        assert (found.additional_kwargs, found.response_metadata, found.id) == (kept, {"model": "m"}, "a")
+
+
 def test_images_travel_between_formats():
     png = "iVBORw0KGgo="
     message = {
@@ -394,7 +448,7 @@ def test_messages_of_langchain_have_ids_that_add_messages_keeps_apart():
         ANTHROPIC[2],
     ]
     conversation = list(rendered(messages, "langchain"))
-    state = add_messages([], conversation)
+    state: Any = add_messages([], conversation)
     assert [message.type for message in state] == [message.type for message in conversation]
     ids = [message.id for message in conversation]
     assert ids == ["m0", "m0#2", "m1", "m2", "m2#2", "m2#3", "m3", "m4", "m4#2"]

@@ -20,6 +20,7 @@ from clew.dialects.parts import (
     as_mapping,
     as_text,
     dumped,
+    trimmed_list,
 )
 from clew.dialects.usage import counted
 
@@ -103,6 +104,11 @@ def _media(kind: Any, block: Mapping[str, Any]) -> Part:
         file_id=as_text(source.get("file_id")),
         name=name,
     )
+
+
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The message without the parts that are not kept. The others keep all their fields."""
+    return {**raw, "content": trimmed_list(as_list(raw.get("content")), keep)}
 
 
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:

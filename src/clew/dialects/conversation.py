@@ -82,12 +82,17 @@ def _named(part: Part) -> str:
     return f"a part of type {part.kind!r}" if isinstance(part, Other) else type(part).__name__
 
 
-def paired(conversation: Sequence[Placed], losses: Losses) -> list[Placed]:
+Trim = Callable[[Any, Sequence[bool]], Any]
+"""Makes a message without some of its parts out of a message in its own format; the flags say which parts it keeps."""
+
+
+def paired(conversation: Sequence[Placed], losses: Losses, trim: Trim) -> list[Placed]:
     """The conversation with an id for each tool call and a result for each call, as providers demand.
 
     Calls without ids (Gemini's) get one, and so do calls with an id that an earlier call has, unless they are passed on as
     they came. A result without a call is left out. So is a call that nobody answered, unless it is among the last messages:
-    then its result is still to come. `Turns` says which result belongs to which call.
+    then its result is still to come. `Turns` says which result belongs to which call. `trim` leaves them out of messages
+    that are passed on as they came.
     """
     split = [part for placed in conversation for part in _split(placed)]
     given = [placed.parsed for placed in split if placed.raw is not None]
@@ -96,19 +101,37 @@ def paired(conversation: Sequence[Placed], losses: Losses) -> list[Placed]:
     open_from = _open_tail(split)
     kept: list[Placed] = []
     for at, placed in enumerate(split):
-        parts: list[Part] = []
-        for part, call in zip(placed.parsed.parts, calls[at], strict=True):
+        keep = [True] * len(placed.parsed.parts)
+        for place, (part, call) in enumerate(zip(placed.parsed.parts, calls[at], strict=True)):
             if isinstance(part, ToolResult) and call is None:
                 losses.unpaired(placed, f"the result of tool call {part.call_id!r} has no call in what was asked for")
+                keep[place] = False
             elif isinstance(part, ToolCall) and call is not None and not call.answered and at < open_from:
                 losses.unpaired(placed, f"tool call {call.call_id!r} ({part.name}) has no result")
-            else:
-                parts.append(_identified(part, call))
-        if len(parts) < len(placed.parsed.parts):
-            placed = replace(placed, raw=None)
-        if parts or placed.raw is not None or not placed.parsed.parts:
-            kept.append(replace(placed, parsed=replace(placed.parsed, parts=tuple(parts))))
+                keep[place] = False
+        raw = placed.raw
+        if raw is not None and not all(keep):
+            _drop_last_thoughts(placed, keep, losses)
+            raw = trim(raw, keep) if any(keep) else None
+        parts = [
+            _identified(part, call)
+            for part, call, stays in zip(placed.parsed.parts, calls[at], keep, strict=True)
+            if stays
+        ]
+        if parts or not placed.parsed.parts:
+            kept.append(replace(placed, raw=raw, parsed=replace(placed.parsed, parts=tuple(parts))))
     return _joined(kept)
+
+
+def _drop_last_thoughts(placed: Placed, keep: list[bool], losses: Losses) -> None:
+    """Leave out the reasoning that led to nothing but calls that are left out: providers refuse messages that end with
+    it."""
+    for place in range(len(keep) - 1, -1, -1):
+        if keep[place]:
+            if not isinstance(placed.parsed.parts[place], Reasoning):
+                return
+            losses.unpaired(placed, "the model's reasoning led to a tool call that has no result")
+            keep[place] = False
 
 
 def _identified(part: Part, call: Call | None) -> Part:

@@ -22,6 +22,7 @@ from clew.dialects.parts import (
     dumped,
     media_kind,
     result_text,
+    trimmed_list,
 )
 
 NAME: Final = "gemini"
@@ -79,6 +80,11 @@ def _answer(response: Any) -> str:
             if response.get(key) is not None:
                 return dumped(response[key])
     return dumped(response)
+
+
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The content without the parts that are not kept. The others keep all their fields."""
+    return {**raw, "parts": trimmed_list(as_list(raw.get("parts")), keep)}
 
 
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:

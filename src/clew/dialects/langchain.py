@@ -23,6 +23,7 @@ from clew.dialects.parts import (
     dumped,
     media_kind,
     result_text,
+    trimmed_list,
 )
 from clew.dialects.usage import counted
 from clew.errors import MissingExtraError
@@ -98,6 +99,34 @@ def _part(block: Any) -> Part:
     if anthropic.is_block(block):
         return anthropic.read({"content": [block]}).parts[0]
     return openai.content_parts([block])[0]
+
+
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The message without the calls that are not kept, also in the provider's blocks and fields that repeat them."""
+    trimmed = dict(fields_of(raw))
+    flags, gone = list(keep), set[str]()
+    for key in ("invalid_tool_calls", "tool_calls"):
+        calls = as_list(trimmed.get(key))
+        first = len(flags) - len(calls)
+        gone |= {str(as_mapping(call).get("id")) for call, stays in zip(calls, flags[first:], strict=True) if not stays}
+        trimmed[key] = trimmed_list(calls, flags[first:])
+        del flags[first:]
+    if isinstance(content := trimmed.get("content"), (list, tuple)):
+        # The flags are those of the blocks that are no calls.
+        left = iter(flags)
+        trimmed["content"] = [
+            block
+            for block in content
+            if (not _ids(block) & gone if isinstance(_part(block), ToolCall) else next(left, True))
+        ]
+    if repeated := as_list((more := as_mapping(trimmed.get("additional_kwargs"))).get("tool_calls")):
+        trimmed["additional_kwargs"] = {**more, "tool_calls": [call for call in repeated if not _ids(call) & gone]}
+    return trimmed
+
+
+def _ids(call: Any) -> set[str]:
+    call = as_mapping(call)
+    return {str(call[name]) for name in ("id", "call_id") if call.get(name)}
 
 
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:

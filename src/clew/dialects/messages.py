@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from clew.dialects.conversation import Answers, Conversation, Losses, Placed, answers, paired
-from clew.dialects.formats import WRITERS, dialect_of, parse, plain
+from clew.dialects.formats import TRIMMERS, WRITERS, dialect_of, parse, plain
 from clew.dialects.openai import NAME as CHAT
 from clew.dialects.parts import Media, Other, Parsed, Part, Reasoning, Text, ToolResult, as_text, dumped, result_text
 from clew.dialects.usage import counted
@@ -154,7 +154,7 @@ def render(messages: Sequence[Message], dialect: str) -> Conversation:
             losses.unpaired(placed, "its record is damaged")
         else:
             conversation.append(placed)
-    written = WRITERS[dialect](paired(conversation, losses), losses)
+    written = WRITERS[dialect](paired(conversation, losses, TRIMMERS[dialect]), losses)
     return Conversation(written, system="\n\n".join(losses.instructions) or None, left_out=losses.texts)
 
 

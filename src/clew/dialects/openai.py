@@ -23,6 +23,7 @@ from clew.dialects.parts import (
     from_data_url,
     loaded_arguments,
     result_text,
+    trimmed_list,
 )
 
 NAME: Final = "openai"
@@ -101,6 +102,22 @@ def _part(block: Any) -> Part:
         if isinstance(block.get(key), str):
             return Reasoning(block[key]) if kind in ("reasoning", "thinking") else Text(block[key])
     return Other(kind or "block")
+
+
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The message without the parts that are not kept. The others keep all their fields."""
+    trimmed = dict(raw)
+    if isinstance(content := raw.get("content"), (list, tuple)):
+        trimmed["content"] = trimmed_list(content, keep)
+    calls = as_list(raw.get("tool_calls"))
+    before = len(keep) - len(calls)
+    if isinstance(raw.get("function_call"), Mapping) and not keep[before - 1]:
+        del trimmed["function_call"]
+    if kept := trimmed_list(calls, keep[before:]):
+        trimmed["tool_calls"] = kept
+    else:
+        trimmed.pop("tool_calls", None)  # The API refuses an empty list.
+    return trimmed
 
 
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:

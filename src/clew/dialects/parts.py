@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -130,6 +130,11 @@ def dumped(value: Any) -> str:
 def as_list(value: Any) -> list[Any]:
     """`value` if it is a list of blocks; nothing otherwise."""
     return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def trimmed_list(blocks: Any, keep: Sequence[bool]) -> Any:
+    """The blocks that are kept. `keep` may have flags for further parts behind them."""
+    return [block for block, stays in zip(blocks, keep, strict=False) if stays]
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

@@ -125,6 +125,11 @@ def _part(block: Any) -> Part:
     return Other(kind or "block")
 
 
+def trim(raw: Mapping[str, Any], _keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The item: each has one call or one result, so none remains without it."""
+    return raw
+
+
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as items: messages, and an item for each tool call and each answer."""
     written: list[Any] = []
