@@ -190,7 +190,9 @@ def test_a_conversation_says_the_same_in_every_format(source: str, target: str):
     if source == "pydantic-ai":
         lines[0] = TALK[0]
     assert lines == TALK
-    assert conversation.left_out == ()
+    named = source == "openai" and target in ("openai-responses", "anthropic", "gemini")
+    said_so = (f"message 'm1': the speaker's name 'ana' has no equal in {target!r} and was left out",)
+    assert conversation.left_out == (said_so if named else ())
     if source in ("openai", "openai-responses", "langchain") and target in ("anthropic", "gemini"):
         assert conversation.system == "Be brief."
 
@@ -290,6 +292,75 @@ def test_what_has_no_equal_is_said():
     assert rendered(messages, "openai-responses")[1:3] == messages[1:3]
 
 
+FAILED: dict[str, list[Any]] = {
+    "anthropic": [
+        ANTHROPIC[1],
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "call_a", "content": "no such city", "is_error": True},
+                {"type": "tool_result", "tool_use_id": "call_b", "content": "noon"},
+            ],
+        },
+    ],
+    "gemini": [
+        gt.Content.model_validate(GEMINI[1]),
+        gt.Content(
+            role="user",
+            parts=[
+                gt.Part.from_function_response(name="weather", response={"error": "no such city"}),
+                gt.Part.from_function_response(name="clock", response={"output": "noon"}),
+            ],
+        ),
+    ],
+    "langchain": [
+        LANGCHAIN[2],
+        ToolMessage("no such city", tool_call_id="call_a", status="error"),
+        ToolMessage("noon", tool_call_id="call_b"),
+    ],
+    "pydantic-ai": [
+        PYDANTIC_AI[1],
+        pm.ModelRequest(
+            parts=[
+                pm.ToolReturnPart("weather", "no such city", tool_call_id="call_a", outcome="retried"),
+                pm.ToolReturnPart("clock", "noon", tool_call_id="call_b"),
+            ]
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("target", ["openai", "openai-responses", "anthropic", "gemini", "langchain"])
+@pytest.mark.parametrize("source", FAILED)
+def test_a_tool_s_error_stays_an_error_or_is_said(source: str, target: str):
+    conversation = rendered(FAILED[source], target)
+    results = [result for each in placed(list(conversation)) for result in each.parsed.results()]
+    if target in ("openai", "openai-responses"):
+        (line,) = conversation.left_out
+        assert f"is an error has no equal in {target!r}" in line
+        assert "'m1'" in line
+    else:
+        assert [result.is_error for result in results] == [True, False]
+        assert conversation.left_out == ()
+
+
+def test_speakers_with_names_are_not_joined():
+    plan = {"role": "assistant", "name": "planner", "content": "first the weather"}
+    call = {**chat_call("c"), "name": "caller"}
+    conversation = rendered([plan, call, chat_result("c")], "langchain")
+    assert [message.name for message in conversation][:2] == ["planner", "caller"]
+    assert conversation.left_out == ()
+    assert len(rendered([plan, call, chat_result("c")], "anthropic").left_out) == 2
+
+
+def test_what_is_no_text_in_a_system_message_is_said():
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    message = {"role": "system", "content": [{"type": "text", "text": "Be brief."}, image]}
+    for target in ("anthropic", "gemini"):
+        conversation = rendered([message], target)
+        assert (conversation.system, len(conversation.left_out)) == ("Be brief.", 1)
+
+
 def test_a_result_without_its_call_is_left_out_and_said():
     conversation = rendered(CHAT[3:], "anthropic")
     assert [message["content"] for message in conversation] == ["Sunny at noon."]
@@ -302,7 +373,7 @@ def test_a_call_that_waits_for_its_result_stays_at_the_end_only():
     broken = [*CHAT[:3], {"role": "user", "content": "never mind"}]
     conversation = rendered(broken, "openai-responses")
     assert [item["type"] for item in conversation] == ["message", "message", "message"]
-    assert len(conversation.left_out) == 2
+    assert ["has no result" in line for line in conversation.left_out] == [True, True, False]
 
 
 def test_a_message_in_its_own_format_loses_only_the_call_that_has_no_result():

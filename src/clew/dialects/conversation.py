@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.dialects.pairing import Call, Turns
-from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, ToolCall, ToolResult
+from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, Text, ToolCall, ToolResult
+from clew.errors import shown
 
 
 class Placed(Struct, frozen=True, kw_only=True):
@@ -51,6 +52,21 @@ class Losses:
         def drop(self, part: Part, where: str = "") -> None:
             """Note that `part` was left out."""
             self._losses.add(self._placed, f"{_named(part)} {where}".strip())
+
+        def lack(self, what: str) -> None:
+            """Note that `what`, which is less than a part, was left out."""
+            self._losses.add(self._placed, what)
+
+        def lack_error(self, result: ToolResult) -> None:
+            """Note that the format can't say that a tool failed, if `result` says so."""
+            if result.is_error:
+                self.lack(f"the mark that the result of tool call {result.call_id!r} is an error")
+
+        def lack_name(self) -> None:
+            """Note that the format can't name the speaker, if the message does."""
+            parsed = self._placed.parsed
+            if parsed.name is not None and parsed.role != "tool":
+                self.lack(f"the speaker's name {shown(parsed.name)}")
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -211,6 +227,7 @@ def _joined(conversation: Sequence[Placed]) -> list[Placed]:
             and placed.raw is None
             and before.parsed.role == placed.parsed.role == "assistant"
             and placed.parsed.calls()
+            and placed.parsed.name in (None, before.parsed.name)
         ):
             parts = before.parsed.parts + placed.parsed.parts
             joined[-1] = replace(before, parsed=replace(before.parsed, parts=parts))
@@ -254,8 +271,12 @@ def grouped(
             answers = None
             continue
         said, parsed = losses.at(placed), placed.parsed
+        said.lack_name()
         if parsed.role == "system":
             losses.instruct(parsed.text())
+            for each in parsed.parts:
+                if not isinstance(each, Text):
+                    said.drop(each)
             continue
         if results := [result(each, said) for each in parsed.results()]:
             if answers is None:

@@ -10,6 +10,7 @@ from clew.dialects import anthropic, openai
 from clew.dialects.conversation import Losses, Placed
 from clew.dialects.parts import (
     Media,
+    Other,
     Parsed,
     Part,
     Reasoning,
@@ -70,7 +71,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     content = fields.get("content")
     parts = [Text(content)] if isinstance(content, str) and content else [_part(each) for each in as_list(content)]
     if role == "tool":
-        kept = tuple(part for part in parts if isinstance(part, Text | Media))
+        kept = tuple(part for part in parts if isinstance(part, (Text, Media, Other)))
         call_id = as_text(fields.get("tool_call_id"))
         result = ToolResult(call_id=call_id, name=name, parts=kept, is_error=fields.get("status") == "error")
         return Parsed(role=role, parts=(result,), name=name)

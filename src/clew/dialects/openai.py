@@ -132,6 +132,7 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
             for part in result.parts:
                 if not isinstance(part, Text):
                     said.drop(part, "in a tool's answer")
+            said.lack_error(result)
             written.append({"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)})
         blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
         calls = [

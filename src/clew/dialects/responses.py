@@ -138,10 +138,11 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
             written.append(placed.raw)
             continue
         said, parsed = losses.at(placed), placed.parsed
-        written += [
-            {"type": "function_call_output", "call_id": result.call_id, "output": _output(result, said)}
-            for result in parsed.results()
-        ]
+        said.lack_name()
+        for result in parsed.results():
+            said.lack_error(result)
+            output = _output(result, said)
+            written.append({"type": "function_call_output", "call_id": result.call_id, "output": output})
         blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
         if blocks:
             role = parsed.role if parsed.role != "tool" else "user"
