@@ -376,6 +376,99 @@ def test_a_call_that_waits_for_its_result_stays_at_the_end_only():
     assert ["has no result" in line for line in conversation.left_out] == [True, True, False]
 
 
+PNG = "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_an_assistant_s_image_is_left_out_where_an_assistant_only_writes():
+    from openai.types.chat import ChatCompletionAssistantMessageParam, ChatCompletionSystemMessageParam
+
+    drawn = gt.Content(role="model", parts=[gt.Part(text="here"), gt.Part.from_bytes(data=b"1", mime_type="image/png")])
+    for target in ("openai", "openai-responses"):
+        conversation = rendered([drawn], target)
+        assert [message["content"] for message in conversation] == ["here"]
+        line = f"message 'm0': media (image/png) of an assistant has no equal in {target!r} and was left out"
+        assert conversation.left_out == (line,)
+    TypeAdapter(ChatCompletionAssistantMessageParam).validate_python(rendered([drawn], "openai")[0])
+    image = {"type": "input_image", "image_url": PNG, "detail": "auto"}
+    told = {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "hi"}, image]}
+    conversation = rendered([told], "openai")
+    TypeAdapter(ChatCompletionSystemMessageParam).validate_python(conversation[0])
+    assert "of a system message" in conversation.left_out[0]
+
+
+CUSTOM: list[dict[str, Any]] = [
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "python", "input": '{"x": 1}'}}],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": "done"},
+]
+
+
+def test_a_call_of_a_custom_tool_stays_one_or_is_said():
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.responses import ResponseInputItemParam
+
+    items = rendered(CUSTOM, "openai-responses")
+    assert list(items) == [
+        {"type": "custom_tool_call", "call_id": "c", "name": "python", "input": '{"x": 1}'},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": "done"},
+    ]
+    TypeAdapter(list[ResponseInputItemParam]).validate_python(list(items))
+    chat = rendered(list(items), "openai")
+    assert list(chat) == CUSTOM
+    TypeAdapter(list[ChatCompletionMessageParam]).validate_python(list(chat))
+    assert items.left_out == chat.left_out == ()
+    for target in ("anthropic", "gemini", "langchain"):
+        conversation = rendered(CUSTOM, target)
+        line = f"message 'm0': the type 'custom' of tool call 'c' (python) has no equal in {target!r} and was left out"
+        assert conversation.left_out == (line,)
+        assert said(conversation) == [("call", "python", {"input": '{"x": 1}'}), ("result", "done")]
+
+
+def test_what_the_formats_of_openai_share_passes_between_them():
+    image = {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}}
+    file = {"type": "file", "file": {"file_id": "file-1"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [image, file]},
+    ]
+    items = rendered(messages, "openai-responses")
+    assert [item["role"] for item in items] == ["developer", "user"]
+    assert items[1]["content"] == [
+        {"type": "input_image", "image_url": PNG, "detail": "low"},
+        {"type": "input_file", "file_id": "file-1"},
+    ]
+    chat = rendered(list(items), "openai")
+    assert list(chat) == messages
+    assert items.left_out == chat.left_out == ()
+    by_id = {"type": "input_image", "file_id": "file-2", "detail": "high"}
+    assert len(rendered([{"role": "user", "content": [by_id]}], "openai").left_out) == 1
+    conversation = rendered(messages, "langchain")
+    assert len(conversation.left_out) == 1  # LangChain's file blocks don't name the provider of an id.
+    assert list(rendered(list(conversation), "openai")) == [messages[0], {"role": "user", "content": [image]}]
+    for target in ("anthropic", "gemini"):
+        assert [("detail" in line, "file id" in line) for line in rendered(messages, target).left_out] == [
+            (True, False),
+            (False, True),
+        ]
+    # A file id of another provider means nothing to OpenAI.
+    source = {"type": "document", "source": {"type": "file", "file_id": "file_a"}}
+    assert "by file id" in rendered([{"role": "user", "content": [source]}], "openai-responses").left_out[0]
+
+
+def test_the_name_of_a_file_passes_or_is_said():
+    pdf = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
+    message = {"role": "user", "content": [{"type": "file", "file": pdf}]}
+    assert rendered([message], "anthropic")[0]["content"][0]["title"] == "a.pdf"
+    for target in ("anthropic", "langchain", "openai-responses"):
+        conversation = rendered([message], target)
+        assert list(rendered(list(conversation), "openai")) == [message]
+        assert conversation.left_out == ()
+    assert "the name 'a.pdf' of a file" in rendered([message], "gemini").left_out[0]
+
+
 def test_a_message_in_its_own_format_loses_only_the_call_that_has_no_result():
     signed: dict[str, Any] = {
         "role": "model",

@@ -141,6 +141,7 @@ def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
         # The API refuses empty texts.
         return {"type": "text", "text": part.text} if part.text else None
     if isinstance(part, ToolCall):
+        said.lack_custom(part)
         arguments = part.arguments if isinstance(part.arguments, Mapping) else {"input": dumped(part.arguments)}
         return {"type": "tool_use", "id": part.call_id, "name": part.name, "input": arguments}
     if isinstance(part, Media) and part.kind in ("image", "file") and part.file_id is None:
@@ -150,7 +151,10 @@ def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
         elif part.data is not None and (part.kind == "image" or part.mime_type == "application/pdf"):
             source = {"type": "base64", "media_type": part.mime_type or "image/png", "data": part.data}
         if source is not None:
-            return {"type": "image" if part.kind == "image" else "document", "source": source}
+            said.lack_detail(part)
+            if part.kind == "image":
+                return {"type": "image", "source": source}
+            return {"type": "document", "source": source} | ({} if part.name is None else {"title": part.name})
     if not isinstance(part, ToolResult):
         said.drop(part)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
@@ -62,6 +62,16 @@ class Losses:
             if result.is_error:
                 self.lack(f"the mark that the result of tool call {result.call_id!r} is an error")
 
+        def lack_custom(self, call: ToolCall) -> None:
+            """Note that the format has no custom tools, if `call` is one of them."""
+            if call.custom:
+                self.lack(f"the type 'custom' of tool call {call.call_id!r} ({call.name})")
+
+        def lack_detail(self, media: Media) -> None:
+            """Note that the format can't say how closely to look at an image, if `media` says so."""
+            if media.detail is not None:
+                self.lack(f"the detail {shown(media.detail)} of an image")
+
         def lack_name(self) -> None:
             """Note that the format can't name the speaker, if the message does."""
             parsed = self._placed.parsed
@@ -114,6 +124,7 @@ def paired(conversation: Sequence[Placed], losses: Losses, trim: Trim) -> list[P
     given = [placed.parsed for placed in split if placed.raw is not None]
     turns = Turns([placed.parsed for placed in split], as_given=given)
     calls = [turns.follow(at, each.parsed, as_given=each.raw is not None) for at, each in enumerate(split)]
+    custom = _custom_calls(split, calls)
     open_from = _open_tail(split)
     kept: list[Placed] = []
     for at, placed in enumerate(split):
@@ -130,7 +141,7 @@ def paired(conversation: Sequence[Placed], losses: Losses, trim: Trim) -> list[P
             _drop_last_thoughts(placed, keep, losses)
             raw = trim(raw, keep) if any(keep) else None
         parts = [
-            _identified(part, call)
+            _identified(part, call, custom)
             for part, call, stays in zip(placed.parsed.parts, calls[at], keep, strict=True)
             if stays
         ]
@@ -150,12 +161,22 @@ def _drop_last_thoughts(placed: Placed, keep: list[bool], losses: Losses) -> Non
             keep[place] = False
 
 
-def _identified(part: Part, call: Call | None) -> Part:
-    """A call with its id, and a result with its call's id and the name of its tool."""
+def _custom_calls(conversation: Sequence[Placed], calls: Sequence[Sequence[Call | None]]) -> set[Call | None]:
+    """The calls of custom tools."""
+    return {
+        call
+        for placed, found in zip(conversation, calls, strict=True)
+        for part, call in zip(placed.parsed.parts, found, strict=True)
+        if isinstance(part, ToolCall) and part.custom
+    }
+
+
+def _identified(part: Part, call: Call | None, custom: Set[Call | None]) -> Part:
+    """A call with its id, and a result with its call's id, the name of its tool and whether this is a custom tool."""
     if isinstance(part, ToolCall) and call is not None:
         return part if part.call_id == call.call_id else replace(part, call_id=call.call_id)
     if isinstance(part, ToolResult) and call is not None:
-        return replace(part, call_id=call.call_id, name=part.name or call.name)
+        return replace(part, call_id=call.call_id, name=part.name or call.name, custom=call in custom)
     return part
 
 

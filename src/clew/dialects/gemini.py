@@ -24,6 +24,7 @@ from clew.dialects.parts import (
     result_text,
     trimmed_list,
 )
+from clew.errors import shown
 
 NAME: Final = "gemini"
 
@@ -108,8 +109,13 @@ def _made(part: Part, said: Losses.Message) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"text": part.text} if part.text else None
     if isinstance(part, ToolCall):
+        said.lack_custom(part)
         arguments = part.arguments if isinstance(part.arguments, Mapping) else {"input": dumped(part.arguments)}
         return {"function_call": {"id": part.call_id, "name": part.name, "args": arguments}}
+    if isinstance(part, Media) and (part.data is not None or part.url is not None):
+        said.lack_detail(part)
+        if part.name is not None:
+            said.lack(f"the name {shown(part.name)} of a file")
     if isinstance(part, Media) and part.data is not None:
         return {"inline_data": {"mime_type": part.mime_type or "application/octet-stream", "data": part.data}}
     if isinstance(part, Media) and part.url is not None:

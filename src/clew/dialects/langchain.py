@@ -42,6 +42,8 @@ _ROLES: Final[Mapping[str, Role]] = {
     "tool": "tool",
     "function": "tool",
 }
+_OPENAI_ROLE: Final = "__openai_role__"
+"""The field in which LangChain notes that a system message has OpenAI's role "developer"."""
 
 
 def fields_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,7 +80,9 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     # Calls are in `tool_calls`; the provider's blocks repeat them.
     said: list[Part] = [part for part in parts if not isinstance(part, ToolCall)]
     said += [openai.call_of(call) for key in ("tool_calls", "invalid_tool_calls") for call in as_list(fields.get(key))]
-    return Parsed(role=role, parts=tuple(said), name=name, usage=counted(fields.get("usage_metadata")))
+    usage, more = counted(fields.get("usage_metadata")), as_mapping(fields.get("additional_kwargs"))
+    developer = "developer" in (fields.get("type"), fields.get("role"), more.get(_OPENAI_ROLE))
+    return Parsed(role=role, parts=tuple(said), name=name, usage=usage, developer=developer)
 
 
 def _part(block: Any) -> Part:
@@ -92,6 +96,7 @@ def _part(block: Any) -> Part:
             data=as_text(block.get("base64")) or as_text(block.get("data")),
             url=as_text(block.get("url")),
             file_id=as_text(block.get("file_id")),
+            name=as_text(block.get("filename")),
         )
     if kind == "reasoning":
         return Reasoning(str(block.get("reasoning") or ""))
@@ -159,6 +164,8 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
         blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
         text = all(block["type"] == "text" for block in blocks)
         content: Any = "\n".join(block["text"] for block in blocks) if text else blocks
+        for call in parsed.calls():
+            said.lack_custom(call)
         calls = [
             {
                 "name": call.name,
@@ -172,8 +179,11 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
         known = {"id": next(ids), "name": parsed.name}
         if parsed.role == "assistant":
             written.append(AIMessage(content, tool_calls=calls, **known))
+        elif parsed.role == "system":
+            more = {"additional_kwargs": {_OPENAI_ROLE: "developer"}} if parsed.developer else {}
+            written.append(SystemMessage(content, **known, **more))
         else:
-            written.append((SystemMessage if parsed.role == "system" else HumanMessage)(content, **known))
+            written.append(HumanMessage(content, **known))
     return written
 
 
@@ -189,7 +199,11 @@ def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Media) and (part.data is not None or part.url is not None):
+        if part.detail is not None:
+            return openai.image_block(part)  # LangChain's own image block has no detail.
         block: dict[str, Any] = {"type": part.kind}
+        if part.kind == "file" and part.name is not None:
+            block["filename"] = part.name
         if part.data is not None:
             block |= {"base64": part.data, "mime_type": part.mime_type or "application/octet-stream"}
         else:

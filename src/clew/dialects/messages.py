@@ -98,9 +98,13 @@ def derived(raw: Mapping[str, Any], dialect: str) -> dict[str, Any]:
     blocks = [block for part in parsed.parts if (block := _block(part)) is not None]
     said = not any(isinstance(part, (Reasoning, Media, Other)) for part in parsed.parts)
     return {
-        "role": parsed.role,
+        "role": "developer" if parsed.developer else parsed.role,
         "content": "\n".join(block["text"] for block in blocks) if said else blocks,
-        "tool_calls": [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in parsed.calls()],
+        "tool_calls": [
+            {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+            | ({"type": "custom"} if call.custom else {})
+            for call in parsed.calls()
+        ],
         "tool_results": _results(parsed),
         "usage": parsed.usage or next((found for name in _USAGE if (found := counted(raw.get(name)))), None),
     }

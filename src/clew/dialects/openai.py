@@ -19,6 +19,7 @@ from clew.dialects.parts import (
     as_list,
     as_mapping,
     as_text,
+    detail_of,
     dumped,
     from_data_url,
     loaded_arguments,
@@ -59,7 +60,8 @@ def read(raw: Mapping[str, Any]) -> Parsed:
         arguments = loaded_arguments(called.get("arguments"))
         said.append(ToolCall(call_id=None, name=str(called.get("name") or ""), arguments=arguments))
     said += [call_of(call) for call in as_list(raw.get("tool_calls"))]
-    return Parsed(role=role, parts=tuple(said), name=as_text(raw.get("name")))
+    developer = str(raw.get("role")).lower() == "developer"
+    return Parsed(role=role, parts=tuple(said), name=as_text(raw.get("name")), developer=developer)
 
 
 def call_of(call: Any) -> Part:
@@ -67,8 +69,21 @@ def call_of(call: Any) -> Part:
     call = as_mapping(call)
     inner = as_mapping(call.get("function") or call.get("custom") or call)
     arguments = next((inner[key] for key in ("arguments", "args", "input") if key in inner), None)
-    call_id = as_text(call.get("id")) or as_text(call.get("tool_call_id"))
-    return ToolCall(call_id=call_id, name=str(inner.get("name") or ""), arguments=loaded_arguments(arguments))
+    call_id, name = as_text(call.get("id")) or as_text(call.get("tool_call_id")), str(inner.get("name") or "")
+    if call.get("type") == "custom":
+        return ToolCall(call_id=call_id, name=name, arguments=custom_input(arguments), custom=True)
+    return ToolCall(call_id=call_id, name=name, arguments=loaded_arguments(arguments))
+
+
+def custom_input(value: Any) -> str:
+    """The input of a custom tool: any text, also if it looks like JSON."""
+    return "" if value is None else dumped(value)
+
+
+def image_block(image: Media) -> dict[str, Any]:
+    """An image as a block of a chat message's content."""
+    block = {"url": image.data_url}
+    return {"type": "image_url", "image_url": block if image.detail is None else {**block, "detail": image.detail}}
 
 
 def content_parts(content: Any) -> list[Part]:
@@ -87,7 +102,9 @@ def _part(block: Any) -> Part:
     kind = str(block.get("type") or "")
     if kind == "image_url":
         image = block.get("image_url")
-        return from_data_url(image.get("url") if isinstance(image, Mapping) else image, "image")
+        if not isinstance(image, Mapping):
+            return from_data_url(image, "image")
+        return from_data_url(image.get("url"), "image", detail=detail_of(image.get("detail")))
     if kind == "input_audio":
         audio = as_mapping(block.get("input_audio"))
         mime_type = f"audio/{audio['format']}" if as_text(audio.get("format")) else None
@@ -96,7 +113,7 @@ def _part(block: Any) -> Part:
         file = as_mapping(block.get("file"))
         name, file_id = as_text(file.get("filename")), as_text(file.get("file_id"))
         if file_id is not None:
-            return Media(kind="file", file_id=file_id, name=name)
+            return Media(kind="file", file_id=file_id, name=name, uploaded_to="openai")
         return from_data_url(file.get("file_data"), "file", name=name)
     for key in ("text", "refusal", "content"):
         if isinstance(block.get(key), str):
@@ -134,18 +151,12 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
                     said.drop(part, "in a tool's answer")
             said.lack_error(result)
             written.append({"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)})
-        blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
-        calls = [
-            {
-                "id": call.call_id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": dumped(call.arguments)},
-            }
-            for call in parsed.calls()
-        ]
+        blocks = [block for part in parsed.parts if (block := _block(part, said, parsed.role)) is not None]
+        calls = [_call(call) for call in parsed.calls()]
         if not blocks and not calls:
             continue
-        message: dict[str, Any] = {"role": parsed.role if parsed.role != "tool" else "user"}
+        role = "developer" if parsed.developer else "user" if parsed.role == "tool" else parsed.role
+        message: dict[str, Any] = {"role": role}
         if parsed.name is not None:
             message["name"] = parsed.name
         if all(block["type"] == "text" for block in blocks):
@@ -158,17 +169,32 @@ def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     return written
 
 
-def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
+def _call(call: ToolCall) -> dict[str, Any]:
+    called = {"name": call.name, "input" if call.custom else "arguments": dumped(call.arguments)}
+    kind = "custom" if call.custom else "function"
+    return {"id": call.call_id, "type": kind, kind: called}
+
+
+_TEXT_ONLY: Final = {"assistant": "of an assistant", "system": "of a system message"}
+"""The roles whose messages take no media."""
+
+
+def _block(part: Part, said: Losses.Message, role: Role) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Media):
+        if role in _TEXT_ONLY:
+            said.drop(part, _TEXT_ONLY[role])
+            return None
         if part.kind == "image" and part.data_url is not None:
-            return {"type": "image_url", "image_url": {"url": part.data_url}}
+            return image_block(part)
         if part.kind == "audio" and part.data is not None:
             form = (part.mime_type or "audio/wav").partition("/")[2].replace("mpeg", "mp3")
             return {"type": "input_audio", "input_audio": {"data": part.data, "format": form}}
         if part.kind == "file" and part.data is not None:
             return {"type": "file", "file": {"filename": part.name or "file", "file_data": part.data_url}}
+        if part.kind == "file" and part.uploaded_to == "openai":
+            return {"type": "file", "file": {"file_id": part.file_id}}
     if not isinstance(part, (ToolCall, ToolResult)):
         said.drop(part)
     return None

@@ -31,7 +31,11 @@ class Reasoning(Struct, frozen=True):
 
 
 class Media(Struct, frozen=True, kw_only=True):
-    """An image, a recording or a file: one of `data` (base64), `url` and `file_id` is set."""
+    """An image, a recording or a file: one of `data` (base64), `url` and `file_id` is set.
+
+    `uploaded_to` names the provider whose `file_id` it is. `detail` says how closely a model looks at an image; `None` leaves
+    it to the model.
+    """
 
     kind: MediaKind
     mime_type: str | None = None
@@ -39,6 +43,8 @@ class Media(Struct, frozen=True, kw_only=True):
     url: str | None = None
     file_id: str | None = None
     name: str | None = None
+    uploaded_to: Literal["openai"] | None = None
+    detail: str | None = None
 
     @property
     def data_url(self) -> str | None:
@@ -49,20 +55,25 @@ class Media(Struct, frozen=True, kw_only=True):
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A call that the model made. `arguments` is a mapping, or text if the model wrote no valid JSON object."""
+    """A call that the model made. `arguments` is a mapping, or text if the model wrote no valid JSON object.
+
+    A `custom` tool takes any text: OpenAI's custom tools.
+    """
 
     call_id: str | None
     name: str
     arguments: Any
+    custom: bool = False
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """A tool's answer to a call."""
+    """A tool's answer to a call. `custom` says that the call was one of a custom tool."""
 
     call_id: str | None
     name: str | None
     parts: tuple[Text | Media | Other, ...]
     is_error: bool = False
+    custom: bool = False
 
 
 class Other(Struct, frozen=True):
@@ -80,12 +91,16 @@ Part = Text | Reasoning | Media | ToolCall | ToolResult | Other
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
-    """A message in neutral terms. `usage` has `input_tokens` and `output_tokens`, if the message carries them."""
+    """A message in neutral terms. `usage` has `input_tokens` and `output_tokens`, if the message carries them.
+
+    `developer` marks a system message that has OpenAI's role "developer".
+    """
 
     role: Role
     parts: tuple[Part, ...]
     name: str | None = None
     usage: Mapping[str, int] | None = None
+    developer: bool = False
 
     def text(self) -> str:
         """The text that was said, without reasoning, tool calls and tool results."""
@@ -158,6 +173,11 @@ def from_data_url(url: Any, kind: MediaKind, **more: Any) -> Media:
         head, _, data = url.partition(",")
         return Media(kind=kind, mime_type=head[5:].partition(";")[0] or None, data=data, **more)
     return Media(kind=kind, url=as_text(url), **more)
+
+
+def detail_of(value: Any) -> str | None:
+    """OpenAI's detail of an image; `None` if it is the default."""
+    return None if value == "auto" else as_text(value)
 
 
 def media_kind(mime_type: Any) -> MediaKind:
