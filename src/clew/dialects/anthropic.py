@@ -12,7 +12,6 @@ from clew.dialects.parts import (
     Parsed,
     Part,
     Reasoning,
-    Role,
     Text,
     ToolCall,
     ToolResult,
@@ -20,6 +19,7 @@ from clew.dialects.parts import (
     as_mapping,
     as_text,
     dumped,
+    role_of,
     trimmed_list,
 )
 from clew.dialects.usage import counted
@@ -57,8 +57,9 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     content = raw.get("content")
     parts = [Text(content)] if isinstance(content, str) else [_part(block) for block in as_list(content)]
     answers = bool(parts) and all(isinstance(part, ToolResult) for part in parts)
-    role: Role = "assistant" if raw.get("role") == "assistant" else "system" if raw.get("role") == "system" else "user"
-    return Parsed(role="tool" if answers else role, parts=tuple(parts), usage=counted(raw.get("usage")))
+    return Parsed(
+        role="tool" if answers else role_of(raw.get("role")), parts=tuple(parts), usage=counted(raw.get("usage"))
+    )
 
 
 def _part(block: Any, *, in_result: bool = False) -> Part:

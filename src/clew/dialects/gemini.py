@@ -22,6 +22,7 @@ from clew.dialects.parts import (
     dumped,
     media_kind,
     result_text,
+    role_of,
     trimmed_list,
 )
 from clew.errors import shown
@@ -33,10 +34,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     """A content in neutral terms. One that only carries functions' responses has the role "tool"."""
     parts = tuple(_part(part) for part in as_list(raw.get("parts")))
     answers = bool(parts) and all(isinstance(part, ToolResult) for part in parts)
-    role = raw.get("role")
-    if answers or role == "function":
-        return Parsed(role="tool", parts=parts)
-    return Parsed(role="assistant" if role == "model" else "system" if role == "system" else "user", parts=parts)
+    return Parsed(role="tool" if answers else role_of(raw.get("role")), parts=parts)
 
 
 def _get(part: Mapping[str, Any], name: str) -> Any:

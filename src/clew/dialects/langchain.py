@@ -22,8 +22,10 @@ from clew.dialects.parts import (
     as_mapping,
     as_text,
     dumped,
+    is_developer,
     media_kind,
     result_text,
+    role_of,
     trimmed_list,
 )
 from clew.dialects.usage import counted
@@ -68,7 +70,7 @@ def recognises(raw: Mapping[str, Any]) -> bool:
 def read(raw: Mapping[str, Any]) -> Parsed:
     """A message in neutral terms."""
     fields = fields_of(raw)
-    role = _ROLES.get(str(fields.get("type"))) or openai.ROLES.get(str(fields.get("role")), "user")
+    role = _ROLES.get(str(fields.get("type"))) or role_of(fields.get("role"))
     name = as_text(fields.get("name"))
     content = fields.get("content")
     parts = [Text(content)] if isinstance(content, str) and content else [_part(each) for each in as_list(content)]
@@ -81,7 +83,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     said: list[Part] = [part for part in parts if not isinstance(part, ToolCall)]
     said += [openai.call_of(call) for key in ("tool_calls", "invalid_tool_calls") for call in as_list(fields.get(key))]
     usage, more = counted(fields.get("usage_metadata")), as_mapping(fields.get("additional_kwargs"))
-    developer = "developer" in (fields.get("type"), fields.get("role"), more.get(_OPENAI_ROLE))
+    developer = any(map(is_developer, (fields.get("type"), fields.get("role"), more.get(_OPENAI_ROLE))))
     return Parsed(role=role, parts=tuple(said), name=name, usage=usage, developer=developer)
 
 

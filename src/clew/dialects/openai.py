@@ -22,29 +22,19 @@ from clew.dialects.parts import (
     detail_of,
     dumped,
     from_data_url,
+    is_developer,
     loaded_arguments,
     result_text,
+    role_of,
     trimmed_list,
 )
 
 NAME: Final = "openai"
-ROLES: Final[Mapping[str, Role]] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-    "tool": "tool",
-    "function": "tool",
-}
-"""The neutral role for each role that messages in this form have. Any other role counts as a user's."""
 
 
 def read(raw: Mapping[str, Any]) -> Parsed:
     """A chat message in neutral terms."""
-    role = ROLES.get(str(raw.get("role")).lower(), "user")
+    role = role_of(raw.get("role"))
     said = content_parts(raw.get("content"))
     if refusal := as_text(raw.get("refusal")):
         said.append(Text(refusal))
@@ -60,7 +50,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
         arguments = loaded_arguments(called.get("arguments"))
         said.append(ToolCall(call_id=None, name=str(called.get("name") or ""), arguments=arguments))
     said += [call_of(call) for call in as_list(raw.get("tool_calls"))]
-    developer = str(raw.get("role")).lower() == "developer"
+    developer = is_developer(raw.get("role"))
     return Parsed(role=role, parts=tuple(said), name=as_text(raw.get("name")), developer=developer)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from clew.errors import shown
+from clew.model.message import USUAL_ROLES, usual_role
 
 Role = Literal["system", "user", "assistant", "tool"]
 MediaKind = Literal["image", "audio", "video", "file"]
@@ -173,6 +174,19 @@ def from_data_url(url: Any, kind: MediaKind, **more: Any) -> Media:
         head, _, data = url.partition(",")
         return Media(kind=kind, mime_type=head[5:].partition(";")[0] or None, data=data, **more)
     return Media(kind=kind, url=as_text(url), **more)
+
+
+def role_of(name: Any) -> Role:
+    """The neutral role that a message's role means. A role that is not known counts as a user's."""
+    role = usual_role(name)
+    if role == "developer":
+        return "system"
+    return role if isinstance(role, str) and role in USUAL_ROLES else "user"  # type: ignore[return-value]
+
+
+def is_developer(name: Any) -> bool:
+    """Return whether a message's role is OpenAI's "developer"."""
+    return bool(usual_role(name) == "developer")
 
 
 def detail_of(value: Any) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clew.dialects.conversation import Losses, Placed
-from clew.dialects.openai import ROLES, custom_input
+from clew.dialects.openai import custom_input
 from clew.dialects.parts import (
     Media,
     Other,
@@ -22,7 +22,9 @@ from clew.dialects.parts import (
     detail_of,
     dumped,
     from_data_url,
+    is_developer,
     loaded_arguments,
+    role_of,
 )
 
 NAME: Final = "openai-responses"
@@ -63,10 +65,10 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     """An item in neutral terms. Items of hosted tools keep their kind, and their contents stay in `raw`."""
     kind = raw.get("type") or "message"
     if kind == "message":
-        role = ROLES.get(str(raw.get("role")), "user")
+        role = role_of(raw.get("role"))
         content = raw.get("content")
         said = [Text(content)] if isinstance(content, str) else [_part(block) for block in as_list(content)]
-        return Parsed(role=role, parts=tuple(said), developer=raw.get("role") == "developer")
+        return Parsed(role=role, parts=tuple(said), developer=is_developer(raw.get("role")))
     if kind in _CALLS:
         custom, arguments = kind == "custom_tool_call", raw.get(_CALLS[kind])
         arguments = custom_input(arguments) if custom else loaded_arguments(arguments)
