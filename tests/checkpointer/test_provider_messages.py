@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 import clew
+from clew.checkpointer.records import message_of
+from clew.codec.registry import Registry
+from clew.codec.state import StateCodec
+from clew.model.records import MessageRecord
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "What is six times seven?"},
@@ -49,7 +53,8 @@ def test_a_conversation_is_rendered_in_another_format_and_says_what_it_left_out(
     assert isinstance(conversation, clew.Conversation)
     assert [message["role"] for message in conversation] == ["user", "assistant", "user", "assistant"]
     assert conversation[2]["content"] == [{"type": "tool_result", "tool_use_id": "c1", "content": "forty-two"}]
-    assert "web_search_call" in conversation.left_out[0]
+    assert "name 'calculator'" in conversation.left_out[0]
+    assert "web_search_call" in conversation.left_out[1]
     assert "web_search_call" in caplog.text
 
 
@@ -138,6 +143,69 @@ def test_a_tool_s_data_is_text_and_other_content_of_a_wrong_type_is_refused(chec
     with pytest.raises(clew.ConfigError, match="tool_results"):
         checkpointer.put_messages("t", [clew.Message(role="tool", tool_results=("x",))])
     checkpointer.put_messages("t", [clew.Message(role="user", raw={"content": "x"}, format="openai")])
+
+
+SPELLINGS = {"human": "user", "User": "user", "USER": "user", "ai": "assistant", "Model": "assistant"}
+SPELLINGS |= {"System": "system", "Developer": "developer", "Tool": "tool", "narrator": "narrator"}
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS)
+def test_other_names_of_a_role_become_the_usual_one(checkpointer, spelled):
+    usual = SPELLINGS[spelled]
+    plain = {"role": spelled, "content": "hi"}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    own = {**plain, "message_id": "m", "metadata": {"k": 1}}
+    checkpointer.put_messages("t", [plain, {**plain, "name": "ana"}, {**plain, "tool_calls": [call]}, own])
+    checkpointer.put_messages("t", [clew.Message(role=spelled, content="hi")])
+    found = checkpointer.list_messages("t")
+    assert [message.role for message in found] == [usual] * 5
+    assert [message.raw for message in found[:3]] == [plain, {**plain, "name": "ana"}, {**plain, "tool_calls": [call]}]
+    if spelled != usual:
+        assert found[3].raw == plain
+        assert found[3].metadata == {"k": 1}
+    if usual not in (spelled, "tool"):  # A tool's answer without a call is left out.
+        assert checkpointer.list_messages("t", as_="openai")[0] == plain
+    checkpointer.put_messages("u", found)
+    assert checkpointer.list_messages("u") == found
+    redacted = replace(found[0], content="gone")
+    checkpointer.put_messages("t", [redacted])
+    assert checkpointer.list_messages("t")[0].raw is None
+    assert (redacted.role, checkpointer.list_messages("t")[0].text()) == (usual, "gone")
+
+
+def test_a_turn_begins_with_a_human_s_message_and_windows_keep_a_system_message_in_capitals(checkpointer):
+    messages = [
+        {"role": "SYSTEM", "content": "Be brief."},
+        {"role": "human", "content": "one"},
+        {"role": "ai", "content": "ONE"},
+        {"role": "Human", "content": "two"},
+        {"role": "AI", "content": "TWO"},
+    ]
+    checkpointer.put_messages("t", messages)
+    window = checkpointer.list_messages("t", max_tokens=2, count_tokens=lambda message: 1)
+    assert [message.text() for message in window] == ["Be brief.", "TWO"]
+    for dialect, roles in (("anthropic", ["user", "assistant"] * 2), ("gemini", ["user", "model"] * 2)):
+        conversation = checkpointer.list_messages("t", as_=dialect)
+        assert [message["role"] for message in conversation] == roles
+        assert conversation.system == "Be brief."
+    items = checkpointer.list_messages("t", as_="openai-responses")
+    assert [item["role"] for item in items] == ["system", "user", "assistant", "user", "assistant"]
+    checkpointer.put_checkpoint("t", {"n": 1})
+    checkpointer.put_checkpoint("t", {"n": 2}, messages=[{"role": "Human", "content": "three"}])
+    checkpointer.rewind("t", turns=1)
+    assert checkpointer.list_messages("t")[-1].text() == "TWO"
+
+
+def test_a_message_that_an_earlier_version_stored_with_another_name_of_its_role_is_read():
+    codec = StateCodec(Registry(), max_state_bytes=1 << 20)
+    for role, usual in SPELLINGS.items():
+        content = {"role": role, "content": "hi", "created_at": datetime.now(UTC), "format": "openai"}
+        data = codec.pack(content, name="message")
+        record = MessageRecord(
+            message_id="m", data=data, text="hi", tool_calls=0, run_id=None, created_at=datetime.now(UTC)
+        )
+        message = message_of(codec, record)
+        assert (message.role, message.raw) == (usual, {"role": role, "content": "hi"})
 
 
 def test_a_message_of_pydantic_ai_may_have_an_id_and_a_time(checkpointer):

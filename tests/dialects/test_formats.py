@@ -10,13 +10,14 @@ import anthropic.types as at
 import pytest
 from google.genai import types as gt
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage, message_to_dict
+from langgraph.graph.message import add_messages
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 from pydantic import TypeAdapter
 from pydantic_ai import messages as pm
 
 from clew.dialects.conversation import Conversation, Losses, Placed, paired
-from clew.dialects.formats import WRITERS, dialect_of, parse, plain
+from clew.dialects.formats import TRIMMERS, WRITERS, dialect_of, parse, plain
 from clew.dialects.parts import Parsed, result_text
 
 CHAT: list[dict[str, Any]] = [
@@ -145,7 +146,7 @@ def rendered(messages: list[Any], target: str) -> Conversation:
 
 def render(conversation: list[Placed], target: str) -> Conversation:
     losses = Losses(target)
-    written = WRITERS[target](paired(conversation, losses), losses)
+    written = WRITERS[target](paired(conversation, losses, TRIMMERS[target]), losses)
     return Conversation(written, system="\n\n".join(losses.instructions) or None, left_out=losses.texts)
 
 
@@ -189,7 +190,9 @@ def test_a_conversation_says_the_same_in_every_format(source: str, target: str):
     if source == "pydantic-ai":
         lines[0] = TALK[0]
     assert lines == TALK
-    assert conversation.left_out == ()
+    named = source == "openai" and target in ("openai-responses", "anthropic", "gemini")
+    said_so = (f"message 'm1': the speaker's name 'ana' has no equal in {target!r} and was left out",)
+    assert conversation.left_out == (said_so if named else ())
     if source in ("openai", "openai-responses", "langchain") and target in ("anthropic", "gemini"):
         assert conversation.system == "Be brief."
 
@@ -289,6 +292,75 @@ def test_what_has_no_equal_is_said():
     assert rendered(messages, "openai-responses")[1:3] == messages[1:3]
 
 
+FAILED: dict[str, list[Any]] = {
+    "anthropic": [
+        ANTHROPIC[1],
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "call_a", "content": "no such city", "is_error": True},
+                {"type": "tool_result", "tool_use_id": "call_b", "content": "noon"},
+            ],
+        },
+    ],
+    "gemini": [
+        gt.Content.model_validate(GEMINI[1]),
+        gt.Content(
+            role="user",
+            parts=[
+                gt.Part.from_function_response(name="weather", response={"error": "no such city"}),
+                gt.Part.from_function_response(name="clock", response={"output": "noon"}),
+            ],
+        ),
+    ],
+    "langchain": [
+        LANGCHAIN[2],
+        ToolMessage("no such city", tool_call_id="call_a", status="error"),
+        ToolMessage("noon", tool_call_id="call_b"),
+    ],
+    "pydantic-ai": [
+        PYDANTIC_AI[1],
+        pm.ModelRequest(
+            parts=[
+                pm.ToolReturnPart("weather", "no such city", tool_call_id="call_a", outcome="retried"),
+                pm.ToolReturnPart("clock", "noon", tool_call_id="call_b"),
+            ]
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("target", ["openai", "openai-responses", "anthropic", "gemini", "langchain"])
+@pytest.mark.parametrize("source", FAILED)
+def test_a_tool_s_error_stays_an_error_or_is_said(source: str, target: str):
+    conversation = rendered(FAILED[source], target)
+    results = [result for each in placed(list(conversation)) for result in each.parsed.results()]
+    if target in ("openai", "openai-responses"):
+        (line,) = conversation.left_out
+        assert f"is an error has no equal in {target!r}" in line
+        assert "'m1'" in line
+    else:
+        assert [result.is_error for result in results] == [True, False]
+        assert conversation.left_out == ()
+
+
+def test_speakers_with_names_are_not_joined():
+    plan = {"role": "assistant", "name": "planner", "content": "first the weather"}
+    call = {**chat_call("c"), "name": "caller"}
+    conversation = rendered([plan, call, chat_result("c")], "langchain")
+    assert [message.name for message in conversation][:2] == ["planner", "caller"]
+    assert conversation.left_out == ()
+    assert len(rendered([plan, call, chat_result("c")], "anthropic").left_out) == 2
+
+
+def test_what_is_no_text_in_a_system_message_is_said():
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    message = {"role": "system", "content": [{"type": "text", "text": "Be brief."}, image]}
+    for target in ("anthropic", "gemini"):
+        conversation = rendered([message], target)
+        assert (conversation.system, len(conversation.left_out)) == ("Be brief.", 1)
+
+
 def test_a_result_without_its_call_is_left_out_and_said():
     conversation = rendered(CHAT[3:], "anthropic")
     assert [message["content"] for message in conversation] == ["Sunny at noon."]
@@ -301,7 +373,154 @@ def test_a_call_that_waits_for_its_result_stays_at_the_end_only():
     broken = [*CHAT[:3], {"role": "user", "content": "never mind"}]
     conversation = rendered(broken, "openai-responses")
     assert [item["type"] for item in conversation] == ["message", "message", "message"]
-    assert len(conversation.left_out) == 2
+    assert ["has no result" in line for line in conversation.left_out] == [True, True, False]
+
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_an_assistant_s_image_is_left_out_where_an_assistant_only_writes():
+    from openai.types.chat import ChatCompletionAssistantMessageParam, ChatCompletionSystemMessageParam
+
+    drawn = gt.Content(role="model", parts=[gt.Part(text="here"), gt.Part.from_bytes(data=b"1", mime_type="image/png")])
+    for target in ("openai", "openai-responses"):
+        conversation = rendered([drawn], target)
+        assert [message["content"] for message in conversation] == ["here"]
+        line = f"message 'm0': media (image/png) of an assistant has no equal in {target!r} and was left out"
+        assert conversation.left_out == (line,)
+    TypeAdapter(ChatCompletionAssistantMessageParam).validate_python(rendered([drawn], "openai")[0])
+    image = {"type": "input_image", "image_url": PNG, "detail": "auto"}
+    told = {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "hi"}, image]}
+    conversation = rendered([told], "openai")
+    TypeAdapter(ChatCompletionSystemMessageParam).validate_python(conversation[0])
+    assert "of a system message" in conversation.left_out[0]
+
+
+CUSTOM: list[dict[str, Any]] = [
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "python", "input": '{"x": 1}'}}],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": "done"},
+]
+
+
+def test_a_call_of_a_custom_tool_stays_one_or_is_said():
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.responses import ResponseInputItemParam
+
+    items = rendered(CUSTOM, "openai-responses")
+    assert list(items) == [
+        {"type": "custom_tool_call", "call_id": "c", "name": "python", "input": '{"x": 1}'},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": "done"},
+    ]
+    TypeAdapter(list[ResponseInputItemParam]).validate_python(list(items))
+    chat = rendered(list(items), "openai")
+    assert list(chat) == CUSTOM
+    TypeAdapter(list[ChatCompletionMessageParam]).validate_python(list(chat))
+    assert items.left_out == chat.left_out == ()
+    for target in ("anthropic", "gemini", "langchain"):
+        conversation = rendered(CUSTOM, target)
+        line = f"message 'm0': the type 'custom' of tool call 'c' (python) has no equal in {target!r} and was left out"
+        assert conversation.left_out == (line,)
+        assert said(conversation) == [("call", "python", {"input": '{"x": 1}'}), ("result", "done")]
+
+
+def test_what_the_formats_of_openai_share_passes_between_them():
+    image = {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}}
+    file = {"type": "file", "file": {"file_id": "file-1"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [image, file]},
+    ]
+    items = rendered(messages, "openai-responses")
+    assert [item["role"] for item in items] == ["developer", "user"]
+    assert items[1]["content"] == [
+        {"type": "input_image", "image_url": PNG, "detail": "low"},
+        {"type": "input_file", "file_id": "file-1"},
+    ]
+    chat = rendered(list(items), "openai")
+    assert list(chat) == messages
+    assert items.left_out == chat.left_out == ()
+    by_id = {"type": "input_image", "file_id": "file-2", "detail": "high"}
+    assert len(rendered([{"role": "user", "content": [by_id]}], "openai").left_out) == 1
+    conversation = rendered(messages, "langchain")
+    assert len(conversation.left_out) == 1  # LangChain's file blocks don't name the provider of an id.
+    assert list(rendered(list(conversation), "openai")) == [messages[0], {"role": "user", "content": [image]}]
+    for target in ("anthropic", "gemini"):
+        assert [("detail" in line, "file id" in line) for line in rendered(messages, target).left_out] == [
+            (True, False),
+            (False, True),
+        ]
+    # A file id of another provider means nothing to OpenAI.
+    source = {"type": "document", "source": {"type": "file", "file_id": "file_a"}}
+    assert "by file id" in rendered([{"role": "user", "content": [source]}], "openai-responses").left_out[0]
+
+
+def test_the_name_of_a_file_passes_or_is_said():
+    pdf = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
+    message = {"role": "user", "content": [{"type": "file", "file": pdf}]}
+    assert rendered([message], "anthropic")[0]["content"][0]["title"] == "a.pdf"
+    for target in ("anthropic", "langchain", "openai-responses"):
+        conversation = rendered([message], target)
+        assert list(rendered(list(conversation), "openai")) == [message]
+        assert conversation.left_out == ()
+    assert "the name 'a.pdf' of a file" in rendered([message], "gemini").left_out[0]
+
+
+def test_a_message_in_its_own_format_loses_only_the_call_that_has_no_result():
+    signed: dict[str, Any] = {
+        "role": "model",
+        "parts": [
+            {"text": "hm", "thought": True},
+            {"function_call": {"name": "f", "args": {}}, "thought_signature": "s1"},
+            {"functionCall": {"name": "g", "args": {}}, "thoughtSignature": "s2"},
+        ],
+    }
+    conversation = rendered([asked(), signed, GEMINI_RESULT, asked()], "gemini")
+    assert conversation[1] == {**signed, "parts": signed["parts"][:2]}
+    chat = {**CHAT[2], "reasoning_content": "hm", "tool_calls": [{**CHAT[2]["tool_calls"][0], "extra_content": 1}]}
+    chat["tool_calls"].append(CHAT[2]["tool_calls"][1])
+    conversation = rendered([chat, CHAT[3], asked()], "openai")
+    assert conversation[0] == {**chat, "tool_calls": chat["tool_calls"][:1]}
+    spoken = {**CHAT[2], "content": "let me see", "reasoning_content": "hm"}
+    told = {key: value for key, value in spoken.items() if key != "tool_calls"}
+    assert rendered([spoken, asked()], "openai")[0] == told
+    old = {"role": "assistant", "content": "hm", "function_call": {"name": "f", "arguments": "{}"}, "more": 1}
+    assert rendered([old, asked()], "openai")[0] == {"role": "assistant", "content": "hm", "more": 1}
+    uses = ANTHROPIC[1]["content"]
+    thoughts = [{"type": "thinking", "thinking": "hm", "signature": name} for name in "st"]
+    message = {"role": "assistant", "content": [thoughts[0], uses[0], thoughts[1], uses[1]]}
+    answer = {"role": "user", "content": [*ANTHROPIC[2]["content"][:1], {"type": "text", "text": "go on"}]}
+    conversation = rendered([message, answer, asked()], "anthropic")
+    assert conversation[:2] == [{"role": "assistant", "content": [thoughts[0], uses[0]]}, answer]
+    assert "'call_b' (clock) has no result" in conversation.left_out[0]
+    # A result of another conversation, next to a text with fields of its own.
+    text = {"type": "text", "text": "go on", "cache_control": {"type": "ephemeral"}}
+    message = {"role": "user", "content": [ANTHROPIC[2]["content"][0], text]}
+    assert rendered([message], "anthropic") == [{"role": "user", "content": [text]}]
+    assert rendered([{"role": "assistant", "content": [thoughts[0], uses[0]]}, asked()], "anthropic") == [asked()]
+
+
+def test_a_message_of_langchain_loses_only_the_call_that_has_no_result():
+    blocks = [{"type": "text", "text": "hm"}, *ANTHROPIC[1]["content"]]
+    calls = [
+        {"name": name, "args": {}, "id": call_id} for name, call_id in (("weather", "call_a"), ("clock", "call_b"))
+    ]
+    message = AIMessage(
+        blocks,
+        id="a",
+        tool_calls=calls,
+        additional_kwargs={"reasoning_content": "hm", "tool_calls": CHAT[2]["tool_calls"]},
+        response_metadata={"model": "m"},
+    )
+    for form in (message, message_to_dict(message)):
+        (found, *_) = rendered([form, ToolMessage("sunny", tool_call_id="call_a"), asked()], "langchain")
+        assert [call["id"] for call in found.tool_calls] == ["call_a"]
+        assert found.content == blocks[:2]
+        kept = {"reasoning_content": "hm", "tool_calls": CHAT[2]["tool_calls"][:1]}
+        assert (found.additional_kwargs, found.response_metadata, found.id) == (kept, {"model": "m"}, "a")
 
 
 def test_images_travel_between_formats():
@@ -380,6 +599,25 @@ def test_system_prompts_of_pydantic_ai_stay_system_prompts():
     assert (conversation.system, conversation[0]["content"]) == ("Be brief.", "Weather in Lisbon?")
     request = pm.ModelRequest(parts=[pm.UserPromptPart("hi")], instructions="Be terse.")
     assert rendered([request], "openai")[0] == {"role": "system", "content": "Be terse."}
+
+
+def test_messages_of_langchain_have_ids_that_add_messages_keeps_apart():
+    calls = [pm.ToolCallPart(name, {}, tool_call_id=name) for name in "fg"]
+    results = [pm.ToolReturnPart(name, name.upper(), tool_call_id=name) for name in "fg"]
+    messages: list[Any] = [
+        pm.ModelRequest(parts=[pm.SystemPromptPart("Be brief."), pm.UserPromptPart("hi")]),
+        pm.ModelResponse(parts=calls),
+        pm.ModelRequest(parts=[*results, pm.UserPromptPart("go on")]),
+        ANTHROPIC[1],
+        ANTHROPIC[2],
+    ]
+    conversation = list(rendered(messages, "langchain"))
+    state: Any = add_messages([], conversation)
+    assert [message.type for message in state] == [message.type for message in conversation]
+    ids = [message.id for message in conversation]
+    assert ids == ["m0", "m0#2", "m1", "m2", "m2#2", "m2#3", "m3", "m4", "m4#2"]
+    # Rendered again, it is the same conversation.
+    assert add_messages(state, list(rendered(messages, "langchain"))) == state
 
 
 def test_an_answer_of_gemini_without_an_id_goes_to_the_open_call_of_its_name():

@@ -17,7 +17,16 @@ from clew.dialects.usage import counted
 from clew.errors import UNREADABLE, ConfigError, CorruptRecordError, SchemaVersionError, shown
 from clew.model.checkpoint import CheckpointInfo, CheckpointMetadata, quick_info, quick_metadata
 from clew.model.config import User, checked_text
-from clew.model.message import DAMAGED_ROLE, UNUSABLE_ROLES, Message, folded, quick_message, timed
+from clew.model.message import (
+    DAMAGED_ROLE,
+    UNUSABLE_ROLES,
+    USUAL_ROLES,
+    Message,
+    folded,
+    quick_message,
+    timed,
+    usual_role,
+)
 from clew.model.records import MOST_TOKENS, AttachmentRecord, CheckpointRecord, MessageRecord, ThreadRecord
 from clew.model.retention import LONGEST_TTL, RetentionPolicy
 from clew.model.thread import ThreadInfo
@@ -145,7 +154,9 @@ def _message_content(message: Message) -> dict[str, Any]:
     if is_plain(message.raw):
         if message.raw == {"role": message.role, "content": message.content}:
             content["format"] = message.format  # `raw` follows from the other fields.
-        return content
+            return content
+        if usual_role(message.raw["role"]) == message.raw["role"]:
+            return content
     follows = derived(message.raw, message.format)
     said = {"role", "content", "tool_calls", "tool_results"}
     if any(
@@ -219,6 +230,8 @@ def message_of(codec: StateCodec, record: MessageRecord) -> Message:
         fields.setdefault("created_at", record.created_at)
         if "format" in fields and "raw" not in fields:
             fields["raw"] = {"role": fields["role"], "content": fields["content"]}
+        if fields["role"] not in USUAL_ROLES:
+            fields["role"] = usual_role(fields["role"])  # Earlier versions stored each name of a role.
         fields["tool_calls"] = tuple(fields.get("tool_calls") or ())
         fields["tool_results"] = tuple(fields.get("tool_results") or ())
         message = quick_message(**{**_NO_FIELDS, "metadata": {}, **fields})

@@ -12,7 +12,6 @@ from clew.dialects.parts import (
     Parsed,
     Part,
     Reasoning,
-    Role,
     Text,
     ToolCall,
     ToolResult,
@@ -20,6 +19,8 @@ from clew.dialects.parts import (
     as_mapping,
     as_text,
     dumped,
+    role_of,
+    trimmed_list,
 )
 from clew.dialects.usage import counted
 
@@ -56,8 +57,9 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     content = raw.get("content")
     parts = [Text(content)] if isinstance(content, str) else [_part(block) for block in as_list(content)]
     answers = bool(parts) and all(isinstance(part, ToolResult) for part in parts)
-    role: Role = "assistant" if raw.get("role") == "assistant" else "system" if raw.get("role") == "system" else "user"
-    return Parsed(role="tool" if answers else role, parts=tuple(parts), usage=counted(raw.get("usage")))
+    return Parsed(
+        role="tool" if answers else role_of(raw.get("role")), parts=tuple(parts), usage=counted(raw.get("usage"))
+    )
 
 
 def _part(block: Any, *, in_result: bool = False) -> Part:
@@ -105,6 +107,11 @@ def _media(kind: Any, block: Mapping[str, Any]) -> Part:
     )
 
 
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The message without the parts that are not kept. The others keep all their fields."""
+    return {**raw, "content": trimmed_list(as_list(raw.get("content")), keep)}
+
+
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as messages."""
     return grouped(conversation, losses, as_given=_sendable, result=_result, part=_block, message=_message)
@@ -135,6 +142,7 @@ def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
         # The API refuses empty texts.
         return {"type": "text", "text": part.text} if part.text else None
     if isinstance(part, ToolCall):
+        said.lack_custom(part)
         arguments = part.arguments if isinstance(part.arguments, Mapping) else {"input": dumped(part.arguments)}
         return {"type": "tool_use", "id": part.call_id, "name": part.name, "input": arguments}
     if isinstance(part, Media) and part.kind in ("image", "file") and part.file_id is None:
@@ -144,7 +152,10 @@ def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
         elif part.data is not None and (part.kind == "image" or part.mime_type == "application/pdf"):
             source = {"type": "base64", "media_type": part.mime_type or "image/png", "data": part.data}
         if source is not None:
-            return {"type": "image" if part.kind == "image" else "document", "source": source}
+            said.lack_detail(part)
+            if part.kind == "image":
+                return {"type": "image", "source": source}
+            return {"type": "document", "source": source} | ({} if part.name is None else {"title": part.name})
     if not isinstance(part, ToolResult):
         said.drop(part)
     return None

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, ToolCall, ToolResult
+from clew.dialects.parts import Instruction, Media, Other, Parsed, Part, Reasoning, Text, ToolCall, ToolResult
 from clew.dialects.tool_calls import Call, ToolCalls
+from clew.errors import shown
 
 
 class Placed(Struct, frozen=True, kw_only=True):
-    """A message and its place in the conversation. `raw` is set if the message already has the format that is wanted."""
+    """A message and its place in the conversation. `raw` is set if the message already has the format that is wanted.
+
+    `piece` is the number of messages that were split off a stored message before this one.
+    """
 
     message_id: str
     parsed: Parsed
     raw: Any = None
+    piece: int = 0
 
 
 class Conversation(list[Any]):
@@ -47,6 +52,31 @@ class Losses:
         def drop(self, part: Part, where: str = "") -> None:
             """Note that `part` was left out."""
             self._losses.add(self._placed, f"{_named(part)} {where}".strip())
+
+        def lack(self, what: str) -> None:
+            """Note that `what`, which is less than a part, was left out."""
+            self._losses.add(self._placed, what)
+
+        def lack_error(self, result: ToolResult) -> None:
+            """Note that the format can't say that a tool failed, if `result` says so."""
+            if result.is_error:
+                self.lack(f"the mark that the result of tool call {result.call_id!r} is an error")
+
+        def lack_custom(self, call: ToolCall) -> None:
+            """Note that the format has no custom tools, if `call` is one of them."""
+            if call.custom:
+                self.lack(f"the type 'custom' of tool call {call.call_id!r} ({call.name})")
+
+        def lack_detail(self, media: Media) -> None:
+            """Note that the format can't say how closely to look at an image, if `media` says so."""
+            if media.detail is not None:
+                self.lack(f"the detail {shown(media.detail)} of an image")
+
+        def lack_name(self) -> None:
+            """Note that the format can't name the speaker, if the message does."""
+            parsed = self._placed.parsed
+            if parsed.name is not None and parsed.role != "tool":
+                self.lack(f"the speaker's name {shown(parsed.name)}")
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -78,41 +108,75 @@ def _named(part: Part) -> str:
     return f"a part of type {part.kind!r}" if isinstance(part, Other) else type(part).__name__
 
 
-def paired(conversation: Sequence[Placed], losses: Losses) -> list[Placed]:
+Trim = Callable[[Any, Sequence[bool]], Any]
+"""Makes a message without some of its parts out of a message in its own format; the flags say which parts it keeps."""
+
+
+def paired(conversation: Sequence[Placed], losses: Losses, trim: Trim) -> list[Placed]:
     """The conversation with an id for each tool call and a result for each call, as providers demand.
 
     Calls without ids (Gemini's) get one, and so do calls with an id that an earlier call has, unless they are passed on as
     they came. A result without a call is left out. So is a call that nobody answered, unless it is among the last messages:
-    then its result is still to come. `ToolCalls` says which result belongs to which call.
+    then its result is still to come. `ToolCalls` says which result belongs to which call. `trim` leaves them out of messages
+    that are passed on as they came.
     """
     split = [part for placed in conversation for part in _split(placed)]
     given = [placed.parsed for placed in split if placed.raw is not None]
     tool_calls = ToolCalls([placed.parsed for placed in split], as_given=given)
     calls = [tool_calls.follow(at, each.parsed, as_given=each.raw is not None) for at, each in enumerate(split)]
+    custom = _custom_calls(split, calls)
     open_from = _open_tail(split)
     kept: list[Placed] = []
     for at, placed in enumerate(split):
-        parts: list[Part] = []
-        for part, call in zip(placed.parsed.parts, calls[at], strict=True):
+        keep = [True] * len(placed.parsed.parts)
+        for place, (part, call) in enumerate(zip(placed.parsed.parts, calls[at], strict=True)):
             if isinstance(part, ToolResult) and call is None:
                 losses.unpaired(placed, f"the result of tool call {part.call_id!r} has no call in what was asked for")
+                keep[place] = False
             elif isinstance(part, ToolCall) and call is not None and not call.answered and at < open_from:
                 losses.unpaired(placed, f"tool call {call.call_id!r} ({part.name}) has no result")
-            else:
-                parts.append(_identified(part, call))
-        if len(parts) < len(placed.parsed.parts):
-            placed = replace(placed, raw=None)
-        if parts or placed.raw is not None or not placed.parsed.parts:
-            kept.append(replace(placed, parsed=replace(placed.parsed, parts=tuple(parts))))
+                keep[place] = False
+        raw = placed.raw
+        if raw is not None and not all(keep):
+            _drop_last_thoughts(placed, keep, losses)
+            raw = trim(raw, keep) if any(keep) else None
+        parts = [
+            _identified(part, call, custom)
+            for part, call, stays in zip(placed.parsed.parts, calls[at], keep, strict=True)
+            if stays
+        ]
+        if parts or not placed.parsed.parts:
+            kept.append(replace(placed, raw=raw, parsed=replace(placed.parsed, parts=tuple(parts))))
     return _joined(kept)
 
 
-def _identified(part: Part, call: Call | None) -> Part:
-    """A call with its id, and a result with its call's id and the name of its tool."""
+def _drop_last_thoughts(placed: Placed, keep: list[bool], losses: Losses) -> None:
+    """Leave out the reasoning that led to nothing but calls that are left out: providers refuse messages that end with
+    it."""
+    for place in range(len(keep) - 1, -1, -1):
+        if keep[place]:
+            if not isinstance(placed.parsed.parts[place], Reasoning):
+                return
+            losses.unpaired(placed, "the model's reasoning led to a tool call that has no result")
+            keep[place] = False
+
+
+def _custom_calls(conversation: Sequence[Placed], calls: Sequence[Sequence[Call | None]]) -> set[Call | None]:
+    """The calls of custom tools."""
+    return {
+        call
+        for placed, found in zip(conversation, calls, strict=True)
+        for part, call in zip(placed.parsed.parts, found, strict=True)
+        if isinstance(part, ToolCall) and part.custom
+    }
+
+
+def _identified(part: Part, call: Call | None, custom: Set[Call | None]) -> Part:
+    """A call with its id, and a result with its call's id, the name of its tool and whether this is a custom tool."""
     if isinstance(part, ToolCall) and call is not None:
         return part if part.call_id == call.call_id else replace(part, call_id=call.call_id)
     if isinstance(part, ToolResult) and call is not None:
-        return replace(part, call_id=call.call_id, name=part.name or call.name)
+        return replace(part, call_id=call.call_id, name=part.name or call.name, custom=call in custom)
     return part
 
 
@@ -160,11 +224,17 @@ def _split(placed: Placed) -> list[Placed]:
     rest = tuple(part for part in parts if not isinstance(part, (Instruction, ToolResult)))
     if placed.raw is not None or (not instructions and not (results and any(isinstance(p, ToolCall) for p in rest))):
         return [placed]
-    said = Placed(message_id=placed.message_id, parsed=replace(placed.parsed, parts=rest))
-    told = Placed(message_id=placed.message_id, parsed=Parsed(role="system", parts=instructions))
-    answered = Placed(message_id=placed.message_id, parsed=Parsed(role="tool", parts=results))
+    said = replace(placed.parsed, parts=rest)
+    told = Parsed(role="system", parts=instructions)
+    answered = Parsed(role="tool", parts=results)
     order = (told, said, answered) if placed.parsed.role == "assistant" else (told, answered, said)
-    return [each for each in order if each.parsed.parts]
+    split: list[Placed] = []
+    pieces = 0
+    for parsed in order:
+        if parsed.parts:
+            split.append(Placed(message_id=placed.message_id, parsed=parsed, piece=pieces))
+            pieces += max(1, len(parsed.results()))
+    return split
 
 
 def _joined(conversation: Sequence[Placed]) -> list[Placed]:
@@ -178,6 +248,7 @@ def _joined(conversation: Sequence[Placed]) -> list[Placed]:
             and placed.raw is None
             and before.parsed.role == placed.parsed.role == "assistant"
             and placed.parsed.calls()
+            and placed.parsed.name in (None, before.parsed.name)
         ):
             parts = before.parsed.parts + placed.parsed.parts
             joined[-1] = replace(before, parsed=replace(before.parsed, parts=parts))
@@ -197,19 +268,6 @@ def _open_tail(conversation: Sequence[Placed]) -> int:
         if not parsed.results():
             return len(conversation)
     return len(conversation)
-
-
-def one_by_one(
-    conversation: Sequence[Placed],
-    losses: Losses,
-    *,
-    messages: Callable[[Placed, Losses.Message], Iterable[Any]],
-    as_given: Callable[[Placed], Iterable[Any]] = lambda placed: (placed.raw,),
-) -> Iterator[Any]:
-    """Yield the conversation in a format that has a place for every message. `messages` writes one message,
-    `as_given` passes on one that already has the format."""
-    for placed in conversation:
-        yield from messages(placed, losses.at(placed)) if placed.raw is None else as_given(placed)
 
 
 def grouped(
@@ -234,8 +292,12 @@ def grouped(
             answers = None
             continue
         said, parsed = losses.at(placed), placed.parsed
+        said.lack_name()
         if parsed.role == "system":
             losses.instruct(parsed.text())
+            for each in parsed.parts:
+                if not isinstance(each, Text):
+                    said.drop(each)
             continue
         if results := [result(each, said) for each in parsed.results()]:
             if answers is None:

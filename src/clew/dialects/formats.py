@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args
 
 from clew.dialects import anthropic, gemini, langchain, openai, pydantic_ai, responses
+from clew.dialects.conversation import Trim
 from clew.dialects.parts import Parsed, as_list
 from clew.errors import ConfigError, shown
 
@@ -16,7 +17,9 @@ Dialect = Literal["openai", "openai-responses", "anthropic", "gemini", "langchai
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Parsed]]] = {
     each.NAME: each.read for each in (openai, responses, anthropic, gemini, langchain, pydantic_ai)
 }
-WRITERS: Final = {each.NAME: each.write for each in (openai, responses, anthropic, gemini, langchain)}
+_WRITTEN: Final = (openai, responses, anthropic, gemini, langchain)
+WRITERS: Final = {each.NAME: each.write for each in _WRITTEN}
+TRIMMERS: Final[Mapping[str, Trim]] = {each.NAME: each.trim for each in _WRITTEN}
 
 
 def dialect_of(raw: Mapping[str, Any]) -> str | None:

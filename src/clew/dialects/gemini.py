@@ -22,7 +22,10 @@ from clew.dialects.parts import (
     dumped,
     media_kind,
     result_text,
+    role_of,
+    trimmed_list,
 )
+from clew.errors import shown
 
 NAME: Final = "gemini"
 
@@ -31,10 +34,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     """A content in neutral terms. One that only carries functions' responses has the role "tool"."""
     parts = tuple(_part(part) for part in as_list(raw.get("parts")))
     answers = bool(parts) and all(isinstance(part, ToolResult) for part in parts)
-    role = raw.get("role")
-    if answers or role == "function":
-        return Parsed(role="tool", parts=parts)
-    return Parsed(role="assistant" if role == "model" else "system" if role == "system" else "user", parts=parts)
+    return Parsed(role="tool" if answers else role_of(raw.get("role")), parts=parts)
 
 
 def _get(part: Mapping[str, Any], name: str) -> Any:
@@ -81,6 +81,11 @@ def _answer(response: Any) -> str:
     return dumped(response)
 
 
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The content without the parts that are not kept. The others keep all their fields."""
+    return {**raw, "parts": trimmed_list(as_list(raw.get("parts")), keep)}
+
+
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as contents."""
     return grouped(conversation, losses, as_given=dict, result=_result, part=_made, message=_content)
@@ -102,8 +107,13 @@ def _made(part: Part, said: Losses.Message) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"text": part.text} if part.text else None
     if isinstance(part, ToolCall):
+        said.lack_custom(part)
         arguments = part.arguments if isinstance(part.arguments, Mapping) else {"input": dumped(part.arguments)}
         return {"function_call": {"id": part.call_id, "name": part.name, "args": arguments}}
+    if isinstance(part, Media) and (part.data is not None or part.url is not None):
+        said.lack_detail(part)
+        if part.name is not None:
+            said.lack(f"the name {shown(part.name)} of a file")
     if isinstance(part, Media) and part.data is not None:
         return {"inline_data": {"mime_type": part.mime_type or "application/octet-stream", "data": part.data}}
     if isinstance(part, Media) and part.url is not None:

@@ -9,12 +9,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from clew.dialects.conversation import Answers, Conversation, Losses, Placed, answers, paired
-from clew.dialects.formats import WRITERS, dialect_of, parse, plain
+from clew.dialects.formats import TRIMMERS, WRITERS, dialect_of, parse, plain
 from clew.dialects.openai import NAME as CHAT
 from clew.dialects.parts import Media, Other, Parsed, Part, Reasoning, Text, ToolResult, as_text, dumped, result_text
 from clew.dialects.usage import counted
 from clew.errors import ConfigError, shown
-from clew.model.message import DAMAGED_ROLE, Message
+from clew.model.message import DAMAGED_ROLE, USUAL_ROLES, Message, usual_role
 
 _FIELDS: Final = frozenset(field.name for field in fields(Message))
 _OWN: Final = frozenset({"message_id", "metadata", "created_at", "run_id", "usage"})
@@ -23,7 +23,6 @@ _NEVER_THEIRS: Final = frozenset({"message_id", "created_at"})
 """Those fields of them that no provider's message has."""
 
 
-_TOOLS: Final = frozenset({"tool", "function"})
 _USAGE: Final = ("usage", "usage_metadata", "usageMetadata")
 """Fields in which a message may carry its provider's token counts."""
 _PLAIN: Final = frozenset({"role", "content"})
@@ -36,10 +35,10 @@ def received(message: Any, name: str) -> Message:
     """Return `message` as Clew keeps it. Raises ConfigError if it is not a message. The error calls it `name`."""
     if isinstance(message, Message):
         return message
-    if is_plain(message):
+    if is_plain(message, _PLAIN_OR_OWN) and message["role"] in USUAL_ROLES:
+        if len(message) > len(_PLAIN):
+            return Message.from_dict(message)
         return Message(role=message["role"], content=message["content"], raw=message, format=CHAT)
-    if is_plain(message, _PLAIN_OR_OWN):
-        return Message.from_dict(message)
     raw = plain(message)
     if raw is None:
         raise ConfigError(
@@ -55,9 +54,11 @@ def received(message: Any, name: str) -> Message:
     own = {key: raw[key] for key in _OWN if key in raw}
     if dialect == CHAT:
         content = raw.get("content")
-        if content is not None and not isinstance(content, (str, list, tuple)) and raw["role"] not in _TOOLS:
+        if content is not None and not isinstance(content, (str, list, tuple)) and usual_role(raw["role"]) != "tool":
             raise ConfigError(f"{name}.content must be text or a list of blocks, not {type(content).__name__}")
-        if own and content is not None and rest.keys() <= _FIELDS:
+        # The original is kept if its role has another name.
+        same = usual_role(raw["role"]) == raw["role"] or "tool_results" in rest
+        if own and content is not None and rest.keys() <= _FIELDS and same:
             return Message.from_dict(raw)
     elif dialect == "pydantic-ai":
         # Pydantic AI's messages have their own `metadata`, `run_id` and `usage`.
@@ -98,9 +99,13 @@ def derived(raw: Mapping[str, Any], dialect: str) -> dict[str, Any]:
     blocks = [block for part in parsed.parts if (block := _block(part)) is not None]
     said = not any(isinstance(part, (Reasoning, Media, Other)) for part in parsed.parts)
     return {
-        "role": parsed.role,
+        "role": "developer" if parsed.developer else parsed.role,
         "content": "\n".join(block["text"] for block in blocks) if said else blocks,
-        "tool_calls": [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in parsed.calls()],
+        "tool_calls": [
+            {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+            | ({"type": "custom"} if call.custom else {})
+            for call in parsed.calls()
+        ],
         "tool_results": _results(parsed),
         "usage": parsed.usage or next((found for name in _USAGE if (found := counted(raw.get(name)))), None),
     }
@@ -108,14 +113,14 @@ def derived(raw: Mapping[str, Any], dialect: str) -> dict[str, Any]:
 
 def _chat(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a chat message, which has the same fields as Clew's. Only a tool's message has to be parsed."""
-    role, content, calls = raw.get("role"), raw.get("content"), raw.get("tool_calls")
+    role, content, calls = usual_role(raw.get("role")), raw.get("content"), raw.get("tool_calls")
     if not isinstance(content, (str, list, tuple)):
         content = "" if content is None else dumped(content)
     return {
         "role": role,
         "content": content,
         "tool_calls": calls if isinstance(calls, (list, tuple)) else [],
-        "tool_results": _results(parse(raw, CHAT)) if isinstance(role, str) and role in _TOOLS else [],
+        "tool_results": _results(parse(raw, CHAT)) if role == "tool" else [],
         "usage": None,
     }
 
@@ -154,7 +159,7 @@ def render(messages: Sequence[Message], dialect: str) -> Conversation:
             losses.unpaired(placed, "its record is damaged")
         else:
             conversation.append(placed)
-    written = WRITERS[dialect](paired(conversation, losses), losses)
+    written = WRITERS[dialect](paired(conversation, losses, TRIMMERS[dialect]), losses)
     return Conversation(written, system="\n\n".join(losses.instructions) or None, left_out=losses.texts)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clew.dialects.conversation import Losses, Placed, one_by_one
+from clew.dialects.conversation import Losses, Placed
 from clew.dialects.parts import (
     Media,
     Other,
@@ -19,30 +19,22 @@ from clew.dialects.parts import (
     as_list,
     as_mapping,
     as_text,
+    detail_of,
     dumped,
     from_data_url,
+    is_developer,
     loaded_arguments,
     result_text,
+    role_of,
+    trimmed_list,
 )
 
 NAME: Final = "openai"
-ROLES: Final[Mapping[str, Role]] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "ai": "assistant",
-    "model": "assistant",
-    "tool": "tool",
-    "function": "tool",
-}
-"""The neutral role for each role that messages in this form have. Any other role counts as a user's."""
 
 
 def read(raw: Mapping[str, Any]) -> Parsed:
     """A chat message in neutral terms."""
-    role = ROLES.get(str(raw.get("role")).lower(), "user")
+    role = role_of(raw.get("role"))
     said = content_parts(raw.get("content"))
     if refusal := as_text(raw.get("refusal")):
         said.append(Text(refusal))
@@ -58,7 +50,8 @@ def read(raw: Mapping[str, Any]) -> Parsed:
         arguments = loaded_arguments(called.get("arguments"))
         said.append(ToolCall(call_id=None, name=str(called.get("name") or ""), arguments=arguments))
     said += [call_of(call) for call in as_list(raw.get("tool_calls"))]
-    return Parsed(role=role, parts=tuple(said), name=as_text(raw.get("name")))
+    developer = is_developer(raw.get("role"))
+    return Parsed(role=role, parts=tuple(said), name=as_text(raw.get("name")), developer=developer)
 
 
 def call_of(call: Any) -> Part:
@@ -66,8 +59,21 @@ def call_of(call: Any) -> Part:
     call = as_mapping(call)
     inner = as_mapping(call.get("function") or call.get("custom") or call)
     arguments = next((inner[key] for key in ("arguments", "args", "input") if key in inner), None)
-    call_id = as_text(call.get("id")) or as_text(call.get("tool_call_id"))
-    return ToolCall(call_id=call_id, name=str(inner.get("name") or ""), arguments=loaded_arguments(arguments))
+    call_id, name = as_text(call.get("id")) or as_text(call.get("tool_call_id")), str(inner.get("name") or "")
+    if call.get("type") == "custom":
+        return ToolCall(call_id=call_id, name=name, arguments=custom_input(arguments), custom=True)
+    return ToolCall(call_id=call_id, name=name, arguments=loaded_arguments(arguments))
+
+
+def custom_input(value: Any) -> str:
+    """The input of a custom tool: any text, also if it looks like JSON."""
+    return "" if value is None else dumped(value)
+
+
+def image_block(image: Media) -> dict[str, Any]:
+    """An image as a block of a chat message's content."""
+    block = {"url": image.data_url}
+    return {"type": "image_url", "image_url": block if image.detail is None else {**block, "detail": image.detail}}
 
 
 def content_parts(content: Any) -> list[Part]:
@@ -86,7 +92,9 @@ def _part(block: Any) -> Part:
     kind = str(block.get("type") or "")
     if kind == "image_url":
         image = block.get("image_url")
-        return from_data_url(image.get("url") if isinstance(image, Mapping) else image, "image")
+        if not isinstance(image, Mapping):
+            return from_data_url(image, "image")
+        return from_data_url(image.get("url"), "image", detail=detail_of(image.get("detail")))
     if kind == "input_audio":
         audio = as_mapping(block.get("input_audio"))
         mime_type = f"audio/{audio['format']}" if as_text(audio.get("format")) else None
@@ -95,7 +103,7 @@ def _part(block: Any) -> Part:
         file = as_mapping(block.get("file"))
         name, file_id = as_text(file.get("filename")), as_text(file.get("file_id"))
         if file_id is not None:
-            return Media(kind="file", file_id=file_id, name=name)
+            return Media(kind="file", file_id=file_id, name=name, uploaded_to="openai")
         return from_data_url(file.get("file_data"), "file", name=name)
     for key in ("text", "refusal", "content"):
         if isinstance(block.get(key), str):
@@ -103,57 +111,80 @@ def _part(block: Any) -> Part:
     return Other(kind or "block")
 
 
+def trim(raw: Mapping[str, Any], keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The message without the parts that are not kept. The others keep all their fields."""
+    trimmed = dict(raw)
+    if isinstance(content := raw.get("content"), (list, tuple)):
+        trimmed["content"] = trimmed_list(content, keep)
+    calls = as_list(raw.get("tool_calls"))
+    before = len(keep) - len(calls)
+    if isinstance(raw.get("function_call"), Mapping) and not keep[before - 1]:
+        del trimmed["function_call"]
+    if kept := trimmed_list(calls, keep[before:]):
+        trimmed["tool_calls"] = kept
+    else:
+        trimmed.pop("tool_calls", None)  # The API refuses an empty list.
+    return trimmed
+
+
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as chat messages. A tool's answers become a message each."""
-    return list(one_by_one(conversation, losses, messages=_messages))
+    written: list[Any] = []
+    for placed in conversation:
+        if placed.raw is not None:
+            written.append(placed.raw)
+            continue
+        said, parsed = losses.at(placed), placed.parsed
+        for result in parsed.results():
+            for part in result.parts:
+                if not isinstance(part, Text):
+                    said.drop(part, "in a tool's answer")
+            said.lack_error(result)
+            written.append({"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)})
+        blocks = [block for part in parsed.parts if (block := _block(part, said, parsed.role)) is not None]
+        calls = [_call(call) for call in parsed.calls()]
+        if not blocks and not calls:
+            continue
+        role = "developer" if parsed.developer else "user" if parsed.role == "tool" else parsed.role
+        message: dict[str, Any] = {"role": role}
+        if parsed.name is not None:
+            message["name"] = parsed.name
+        if all(block["type"] == "text" for block in blocks):
+            message["content"] = "\n".join(block["text"] for block in blocks) if blocks else None
+        else:
+            message["content"] = blocks
+        if calls:
+            message["tool_calls"] = calls
+        written.append(message)
+    return written
 
 
-def _messages(placed: Placed, said: Losses.Message) -> Iterator[dict[str, Any]]:
-    parsed = placed.parsed
-    for result in parsed.results():
-        yield {"role": "tool", "tool_call_id": result.call_id, "content": answer_text(result, said)}
-    blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
-    calls = [
-        {
-            "id": call.call_id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": dumped(call.arguments)},
-        }
-        for call in parsed.calls()
-    ]
-    if not blocks and not calls:
-        return
-    message: dict[str, Any] = {"role": parsed.role if parsed.role != "tool" else "user"}
-    if parsed.name is not None:
-        message["name"] = parsed.name
-    if all(block["type"] == "text" for block in blocks):
-        message["content"] = "\n".join(block["text"] for block in blocks) if blocks else None
-    else:
-        message["content"] = blocks
-    if calls:
-        message["tool_calls"] = calls
-    yield message
+def _call(call: ToolCall) -> dict[str, Any]:
+    called = {"name": call.name, "input" if call.custom else "arguments": dumped(call.arguments)}
+    kind = "custom" if call.custom else "function"
+    return {"id": call.call_id, "type": kind, kind: called}
 
 
-def answer_text(result: ToolResult, said: Losses.Message) -> str:
-    """The text of a tool's answer, for formats that have no place for media in it."""
-    for part in result.parts:
-        if not isinstance(part, Text):
-            said.drop(part, "in a tool's answer")
-    return result_text(result)
+_TEXT_ONLY: Final = {"assistant": "of an assistant", "system": "of a system message"}
+"""The roles whose messages take no media."""
 
 
-def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
+def _block(part: Part, said: Losses.Message, role: Role) -> dict[str, Any] | None:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Media):
+        if role in _TEXT_ONLY:
+            said.drop(part, _TEXT_ONLY[role])
+            return None
         if part.kind == "image" and part.data_url is not None:
-            return {"type": "image_url", "image_url": {"url": part.data_url}}
+            return image_block(part)
         if part.kind == "audio" and part.data is not None:
             form = (part.mime_type or "audio/wav").partition("/")[2].replace("mpeg", "mp3")
             return {"type": "input_audio", "input_audio": {"data": part.data, "format": form}}
         if part.kind == "file" and part.data is not None:
             return {"type": "file", "file": {"filename": part.name or "file", "file_data": part.data_url}}
+        if part.kind == "file" and part.uploaded_to == "openai":
+            return {"type": "file", "file": {"file_id": part.file_id}}
     if not isinstance(part, (ToolCall, ToolResult)):
         said.drop(part)
     return None

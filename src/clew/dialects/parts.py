@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from clew.errors import shown
+from clew.model.message import USUAL_ROLES, usual_role
 
 Role = Literal["system", "user", "assistant", "tool"]
 MediaKind = Literal["image", "audio", "video", "file"]
@@ -31,7 +32,11 @@ class Reasoning(Struct, frozen=True):
 
 
 class Media(Struct, frozen=True, kw_only=True):
-    """An image, a recording or a file: one of `data` (base64), `url` and `file_id` is set."""
+    """An image, a recording or a file: one of `data` (base64), `url` and `file_id` is set.
+
+    `uploaded_to` names the provider whose `file_id` it is. `detail` says how closely a model looks at an image; `None` leaves
+    it to the model.
+    """
 
     kind: MediaKind
     mime_type: str | None = None
@@ -39,6 +44,8 @@ class Media(Struct, frozen=True, kw_only=True):
     url: str | None = None
     file_id: str | None = None
     name: str | None = None
+    uploaded_to: Literal["openai"] | None = None
+    detail: str | None = None
 
     @property
     def data_url(self) -> str | None:
@@ -49,20 +56,25 @@ class Media(Struct, frozen=True, kw_only=True):
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A call that the model made. `arguments` is a mapping, or text if the model wrote no valid JSON object."""
+    """A call that the model made. `arguments` is a mapping, or text if the model wrote no valid JSON object.
+
+    A `custom` tool takes any text: OpenAI's custom tools.
+    """
 
     call_id: str | None
     name: str
     arguments: Any
+    custom: bool = False
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """A tool's answer to a call."""
+    """A tool's answer to a call. `custom` says that the call was one of a custom tool."""
 
     call_id: str | None
     name: str | None
     parts: tuple[Text | Media | Other, ...]
     is_error: bool = False
+    custom: bool = False
 
 
 class Other(Struct, frozen=True):
@@ -80,12 +92,16 @@ Part = Text | Reasoning | Media | ToolCall | ToolResult | Other
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
-    """A message in neutral terms. `usage` has `input_tokens` and `output_tokens`, if the message carries them."""
+    """A message in neutral terms. `usage` has `input_tokens` and `output_tokens`, if the message carries them.
+
+    `developer` marks a system message that has OpenAI's role "developer".
+    """
 
     role: Role
     parts: tuple[Part, ...]
     name: str | None = None
     usage: Mapping[str, int] | None = None
+    developer: bool = False
 
     def text(self) -> str:
         """The text that was said, without reasoning, tool calls and tool results."""
@@ -132,6 +148,11 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
+def trimmed_list(blocks: Any, keep: Sequence[bool]) -> Any:
+    """The blocks that are kept. `keep` may have flags for further parts behind them."""
+    return [block for block, stays in zip(blocks, keep, strict=False) if stays]
+
+
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """`value` if it is a mapping; an empty one otherwise."""
     return value if isinstance(value, Mapping) else {}
@@ -153,6 +174,24 @@ def from_data_url(url: Any, kind: MediaKind, **more: Any) -> Media:
         head, _, data = url.partition(",")
         return Media(kind=kind, mime_type=head[5:].partition(";")[0] or None, data=data, **more)
     return Media(kind=kind, url=as_text(url), **more)
+
+
+def role_of(name: Any) -> Role:
+    """The neutral role that a message's role means. A role that is not known counts as a user's."""
+    role = usual_role(name)
+    if role == "developer":
+        return "system"
+    return role if isinstance(role, str) and role in USUAL_ROLES else "user"  # type: ignore[return-value]
+
+
+def is_developer(name: Any) -> bool:
+    """Return whether a message's role is OpenAI's "developer"."""
+    return bool(usual_role(name) == "developer")
+
+
+def detail_of(value: Any) -> str | None:
+    """OpenAI's detail of an image; `None` if it is the default."""
+    return None if value == "auto" else as_text(value)
 
 
 def media_kind(mime_type: Any) -> MediaKind:

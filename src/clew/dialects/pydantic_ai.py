@@ -46,6 +46,7 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     return Parsed(role=role, parts=tuple(parts))
 
 
+_FAILED: Final = frozenset({"failed", "denied", "interrupted", "retried"})
 _ANSWERS: Final = frozenset({"tool-return", "retry-prompt", "tool-search-return"})
 
 
@@ -62,10 +63,10 @@ def _parts(kind: str, part: Mapping[str, Any]) -> list[Part]:
     call_id, name = as_text(part.get("tool_call_id")), as_text(part.get("tool_name"))
     if kind == "tool-call":
         return [ToolCall(call_id=call_id, name=name or "", arguments=loaded_arguments(part.get("args")))]
-    if kind == "retry-prompt" and name is None:
+    if kind == "retry-feedback" or (kind == "retry-prompt" and name is None):
         return [Text(dumped(content))]
     if kind in _ANSWERS:
-        failed = kind == "retry-prompt" or part.get("outcome") in ("failed", "denied")
+        failed = kind == "retry-prompt" or part.get("outcome") in _FAILED
         answer = (Text(dumped(content)),) if content is not None else ()
         return [ToolResult(call_id=call_id, name=name, parts=answer, is_error=failed)]
     if kind == "file" and isinstance(content, Mapping):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clew.dialects.conversation import Losses, Placed, one_by_one
-from clew.dialects.openai import ROLES
+from clew.dialects.conversation import Losses, Placed
+from clew.dialects.openai import custom_input
 from clew.dialects.parts import (
     Media,
     Other,
@@ -19,9 +19,12 @@ from clew.dialects.parts import (
     as_list,
     as_mapping,
     as_text,
+    detail_of,
     dumped,
     from_data_url,
+    is_developer,
     loaded_arguments,
+    role_of,
 )
 
 NAME: Final = "openai-responses"
@@ -62,14 +65,15 @@ def read(raw: Mapping[str, Any]) -> Parsed:
     """An item in neutral terms. Items of hosted tools keep their kind, and their contents stay in `raw`."""
     kind = raw.get("type") or "message"
     if kind == "message":
-        role = ROLES.get(str(raw.get("role")), "user")
+        role = role_of(raw.get("role"))
         content = raw.get("content")
         said = [Text(content)] if isinstance(content, str) else [_part(block) for block in as_list(content)]
-        return Parsed(role=role, parts=tuple(said))
+        return Parsed(role=role, parts=tuple(said), developer=is_developer(raw.get("role")))
     if kind in _CALLS:
-        arguments = loaded_arguments(raw.get(_CALLS[kind]))
+        custom, arguments = kind == "custom_tool_call", raw.get(_CALLS[kind])
+        arguments = custom_input(arguments) if custom else loaded_arguments(arguments)
         call_id = as_text(raw.get("call_id")) or as_text(raw.get("id"))
-        call = ToolCall(call_id=call_id, name=str(raw.get("name") or ""), arguments=arguments)
+        call = ToolCall(call_id=call_id, name=str(raw.get("name") or ""), arguments=arguments, custom=custom)
         parts: list[Part] = [call]
         if kind == "mcp_call" and (raw.get("output") is not None or raw.get("error") is not None):
             answer = _answer(raw.get("output") if raw.get("output") is not None else dumped(raw["error"]))
@@ -108,13 +112,14 @@ def _part(block: Any) -> Part:
     block = as_mapping(block)
     kind = str(block.get("type") or "")
     if kind == "input_image":
+        detail = detail_of(block.get("detail"))
         if (file_id := as_text(block.get("file_id"))) is not None:
-            return Media(kind="image", file_id=file_id)
-        return from_data_url(block.get("image_url"), "image")
+            return Media(kind="image", file_id=file_id, uploaded_to="openai", detail=detail)
+        return from_data_url(block.get("image_url"), "image", detail=detail)
     if kind == "input_file":
         name, file_id = as_text(block.get("filename")), as_text(block.get("file_id"))
         if file_id is not None:
-            return Media(kind="file", file_id=file_id, name=name)
+            return Media(kind="file", file_id=file_id, name=name, uploaded_to="openai")
         return from_data_url(block.get("file_data") or block.get("file_url"), "file", name=name)
     if kind == "input_audio":
         audio = as_mapping(block.get("input_audio") or block)
@@ -125,33 +130,43 @@ def _part(block: Any) -> Part:
     return Other(kind or "block")
 
 
+def trim(raw: Mapping[str, Any], _keep: Sequence[bool]) -> Mapping[str, Any]:
+    """The item: each has one call or one result, so none remains without it."""
+    return raw
+
+
 def write(conversation: Sequence[Placed], losses: Losses) -> list[Any]:
     """The conversation as items: messages, and an item for each tool call and each answer."""
-    return list(one_by_one(conversation, losses, messages=_items))
-
-
-def _items(placed: Placed, said: Losses.Message) -> Iterator[dict[str, Any]]:
-    parsed = placed.parsed
-    for result in parsed.results():
-        yield {"type": "function_call_output", "call_id": result.call_id, "output": _output(result, said)}
-    blocks = [block for part in parsed.parts if (block := _block(part, said)) is not None]
-    if blocks:
-        role = parsed.role if parsed.role != "tool" else "user"
-        content: Any = blocks
-        if role == "assistant":
+    written: list[Any] = []
+    for placed in conversation:
+        if placed.raw is not None:
+            written.append(placed.raw)
+            continue
+        said, parsed = losses.at(placed), placed.parsed
+        said.lack_name()
+        for result in parsed.results():
+            said.lack_error(result)
+            output = _output(result, said)
+            kind = "custom_tool_call_output" if result.custom else "function_call_output"
+            written.append({"type": kind, "call_id": result.call_id, "output": output})
+        blocks: list[dict[str, Any]] = []
+        for part in parsed.parts:
+            if isinstance(part, Media) and parsed.role == "assistant":
+                said.drop(part, "of an assistant")
+            elif (block := _block(part, said)) is not None:
+                blocks.append(block)
+        if blocks:
+            role = "developer" if parsed.developer else "user" if parsed.role == "tool" else parsed.role
             # An assistant's blocks would need the id of a response; text does not.
-            content = "\n".join(block["text"] for block in blocks if "text" in block)
-            for part in parsed.parts:
-                if isinstance(part, Media):
-                    said.drop(part, "of an assistant")
-        yield {"type": "message", "role": role, "content": content}
-    for call in parsed.calls():
-        yield {
-            "type": "function_call",
-            "call_id": call.call_id,
-            "name": call.name,
-            "arguments": dumped(call.arguments),
-        }
+            content = "\n".join(block["text"] for block in blocks) if role == "assistant" else blocks
+            written.append({"type": "message", "role": role, "content": content})
+        written += [_call(call) for call in parsed.calls()]
+    return written
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    kind = "custom_tool_call" if call.custom else "function_call"
+    return {"type": kind, "call_id": call.call_id, "name": call.name, _CALLS[kind]: dumped(call.arguments)}
 
 
 def _output(result: ToolResult, said: Losses.Message) -> str | list[dict[str, Any]]:
@@ -166,11 +181,15 @@ def _block(part: Part, said: Losses.Message) -> dict[str, Any] | None:
         return {"type": "input_text", "text": part.text}
     if isinstance(part, Media):
         if part.kind == "image" and part.data_url is not None:
-            return {"type": "input_image", "image_url": part.data_url, "detail": "auto"}
+            return {"type": "input_image", "image_url": part.data_url, "detail": part.detail or "auto"}
+        if part.kind == "image" and part.uploaded_to == "openai":
+            return {"type": "input_image", "file_id": part.file_id, "detail": part.detail or "auto"}
         if part.kind == "file" and part.data is not None:
             return {"type": "input_file", "filename": part.name or "file", "file_data": part.data_url}
         if part.kind == "file" and part.url is not None:
             return {"type": "input_file", "file_url": part.url}
+        if part.kind == "file" and part.uploaded_to == "openai":
+            return {"type": "input_file", "file_id": part.file_id}
     if not isinstance(part, (ToolCall, ToolResult)):
         said.drop(part)
     return None

@@ -17,6 +17,20 @@ DAMAGED_ROLE: Final = "damaged"
 """The role of a listed message whose record can't be read."""
 UNUSABLE_ROLES: Final = frozenset({"", DAMAGED_ROLE})
 """Roles that no message is stored with."""
+_SPELLINGS: Final[Mapping[str, str]] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "system": "system",
+    "developer": "developer",
+    "tool": "tool",
+    "function": "tool",
+}
+"""The role that Clew uses for each name, in lower case, that providers and frameworks have for it."""
+USUAL_ROLES: Final = frozenset(_SPELLINGS.values())
+"""The roles that Clew knows. Any other role is kept as it is."""
 _NOT_GIVEN: Final = datetime.min.replace(tzinfo=UTC)
 """Stands for a `created_at` that was left out; compared by identity."""
 
@@ -40,6 +54,9 @@ class Message(_Timed):
     derived from it: `tool_results` are mappings with `tool_call_id`, `name`, `content` and `is_error`;
     `usage` has `input_tokens` and `output_tokens`.
 
+    `role` is "user", "assistant", "system", "developer" or "tool". Other names of these ("human", "ai", "model", "function")
+    and other spellings ("User") become one of them. A role that Clew doesn't know is kept as it is.
+
     Without `created_at`, a message gets the time at which it is made. If the checkpointer that stores it has a
     `clock` of its own, that clock's time is stored instead.
     """
@@ -61,6 +78,9 @@ class Message(_Timed):
     _given: ClassVar[frozenset[str]] = frozenset({"content", "tool_calls", "metadata", "tool_results", "usage", "raw"})
 
     def __post_init__(self) -> None:
+        # A role of another type may have no hash. It is refused when the message is stored.
+        if self.role.__class__ is not str or self.role not in USUAL_ROLES:
+            object.__setattr__(self, "role", usual_role(self.role))
         if self.created_at is _NOT_GIVEN:
             object.__setattr__(self, "created_at", SYSTEM_CLOCK.now())
             object.__setattr__(self, "_took_time", True)
@@ -79,6 +99,11 @@ class Message(_Timed):
         results = [result["content"] for result in self.tool_results if isinstance(result.get("content"), str)]
         # A chat message of a tool has its result as its text.
         return "\n".join([text, *_called(self.tool_calls), *(result for result in results if result != text)])
+
+
+def usual_role(role: Any) -> Any:
+    """The usual name of a role; a role that is not known stays as it is."""
+    return _SPELLINGS.get(role.lower(), role) if isinstance(role, str) else role
 
 
 quick_message: Final = quick(Message)
