@@ -69,7 +69,7 @@ class CopyMethods:
         await engine.apply(commit)
         forked: dict[str, Any] = {"thread_id": target}
         if address.user is not None:
-            forked["user_id"] = engine.users.shown(address.user) if isinstance(address.user, str) else address.user
+            forked["user_id"] = engine.users.shown(address.user)
         if address.namespace:
             forked["checkpoint_ns"] = address.namespace
         return forked
@@ -121,7 +121,7 @@ def _chosen(engine: Engine, content: Content, choose: Choose | None) -> Content:
     if choose is None:
         return content
     thread_id, owner = content.thread.thread_id, content.thread.user_id
-    part = choose([checkpoint_info(engine.codec, thread_id, owner, each) for each in content.checkpoints])
+    part = choose([checkpoint_info(engine.codec, engine.users, thread_id, owner, each) for each in content.checkpoints])
     if part is None:
         return content
     checkpoints, attachments = frozenset(part.checkpoints), frozenset(part.attachments)

@@ -257,7 +257,8 @@ class Loader:
             if before is not None and not page.checkpoints:
                 await self._check_cursor(address, query, before)
             infos = [
-                checkpoint_info(self._codec, address.thread_id, address.user, record) for record in page.checkpoints
+                checkpoint_info(self._codec, self._engine.users, address.thread_id, address.user, record)
+                for record in page.checkpoints
             ]
             found = list(zip(infos, page.checkpoints, strict=True))
             if wanted.where:
@@ -285,7 +286,7 @@ class Loader:
     def metadata(self, address: Address, record: CheckpointRecord) -> CheckpointMetadata:
         """The metadata of a checkpoint. Errors name it."""
         with _named(address, record):
-            return checkpoint_metadata(self._codec, address.thread_id, address.user, record)
+            return checkpoint_metadata(self._codec, self._engine.users, address.thread_id, address.user, record)
 
     def known_view(self, address: Address) -> tuple[View, Basis] | None:
         """The checkpoint that `address` names and its log, if this process wrote or loaded it last."""

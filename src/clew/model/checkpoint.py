@@ -64,7 +64,7 @@ class CheckpointMetadata(DictRecord):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     namespace: str = ""
     sequence: int = 0
-    user_id: User = field(default=None, compare=False)
+    user_id: int | User = field(default=None, compare=False)
 
     _times: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at"})
     _users: ClassVar[frozenset[str]] = frozenset({"user_id"})
@@ -88,7 +88,7 @@ class CheckpointMetadata(DictRecord):
             metadata: Mapping[str, Any] = ...,
             namespace: str = "",
             sequence: int = 0,
-            user_id: User = None,
+            user_id: int | User = None,
         ) -> None: ...
 
     @property
@@ -144,7 +144,7 @@ class CheckpointInfo(CheckpointMetadata):
             metadata: Mapping[str, Any] = ...,
             namespace: str = "",
             sequence: int = 0,
-            user_id: User = None,
+            user_id: int | User = None,
             size: int = 0,
         ) -> None: ...
 
