@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-
 from msgspec.structs import replace
 
 from clew.checkpointer.blocking import blocking
@@ -66,7 +65,11 @@ class CopyMethods:
                 as_checkpoint_id=checkpoint_id or new_id(),
             ),
         )
-        await engine.apply(commit)
+        try:
+            await engine.apply(commit)
+        except ConflictError:
+            await engine.check_owner(address)
+            raise
         forked: dict[str, Any] = {"thread_id": target}
         if address.user is not None:
             forked["user_id"] = engine.users.shown(address.user)
@@ -100,6 +103,7 @@ class CopyMethods:
             found = await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
             content = await engine.retry(lambda: read_content(engine.storage, address.thread_id)) if found else None
             if content is None:
+                await engine.check_owner(address)
                 raise _no_source(address)
             try:
                 basis = await _make_copy(engine, address, _chosen(engine, content, choose), target)

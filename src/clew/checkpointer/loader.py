@@ -273,6 +273,7 @@ class Loader:
         """Raise ConfigError if the cursor names no checkpoint: an empty page would look like the end."""
         named = replace(query, before=None, run_id=None, checkpoint_id=before, limit=1, detail="info")
         if not (await self._read(address, named)).checkpoints:
+            await self._engine.check_owner(address)
             raise ConfigError(
                 f"before names checkpoint {before!r}, which thread {address.thread_id!r} does not have: it may have been "
                 "removed"
@@ -307,6 +308,7 @@ class Loader:
             raise deleted(address.thread_id)
         if not page.checkpoints or page.basis is None:
             if address.checkpoint_id is not None:
+                await engine.check_owner(address)
                 raise missing_checkpoint(address)
             return None
         record = page.checkpoints[0]

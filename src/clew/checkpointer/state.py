@@ -314,6 +314,7 @@ class StateMethods(Generic[StateT]):
     async def _state_to_compare(self, address: Address) -> Any:
         loaded = await self._loader.load(address)
         if loaded is None:
+            await self._engine.check_owner(address)
             if address.checkpoint_id is not None:
                 raise missing_checkpoint(address)
             raise ConfigError(f"thread {address.thread_id!r} has no checkpoint to compare")
