@@ -88,7 +88,7 @@ def attached(codec: StateCodec, record: AttachmentRecord) -> Any:
 
 def message_records(
     codec: StateCodec,
-    messages: Sequence[Message | Mapping[str, Any]],
+    messages: Sequence[Message | Mapping[str, Any] | Any],
     metadata: Mapping[str, Any] | None,
     run_id: str | None,
     clock: Clock,
