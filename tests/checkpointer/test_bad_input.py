@@ -206,7 +206,6 @@ BAD_CALLS: list[Any] = [
     lambda c: c.erase_user(""),
     lambda c: c.stats(1.5),
     lambda c: c.warm("alice", limit=-1),
-    lambda c: c.cleanup(None),
     lambda c: clew.RetentionPolicy(),
     lambda c: clew.RetentionPolicy(max_history=0),
     lambda c: clew.RetentionPolicy(max_history="2"),
