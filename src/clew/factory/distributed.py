@@ -21,6 +21,7 @@ from clew.storage.cached import CachedStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage, ReplicationMode, UnreplicatedStorage, check_settings
 from clew.storage.wrapper import StorageWrapper
+from clew.validation import checked_clock, checked_flag
 
 
 class DistributedCheckpointer(Checkpointer[StateT]):
@@ -56,6 +57,9 @@ class DistributedCheckpointer(Checkpointer[StateT]):
         **options: Unpack[SharedOptions],
     ) -> None:
         check_options(options, DistributedCheckpointer)
+        checked_clock(clock)
+        checked_flag("enable_replication", enable_replication)
+        checked_flag("auto_failover", auto_failover)
         # Encrypted below replication, which must read what it merges from one store into the other.
         one = _opened("primary", primary)
         first = with_encryption(one.storage, encryption)
