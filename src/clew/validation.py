@@ -1,4 +1,4 @@
-"""Validation of numeric options. Every option has an upper bound, so that no timer or column overflows."""
+"""Validation of options. Every numeric option has an upper bound, so that no timer or column overflows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ MOST_SECONDS: Final = 100 * 366 * 86_400
 """A century. The system's timers accept it, and now plus a century is a valid datetime."""
 MOST: Final = 1 << 53
 """The greatest count or number of bytes. As a float it is still exact."""
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is true or false: a text such as "no" would count as true."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be True or False, not {shown(value)}")
+    return value
+
+
+def checked_clock(clock: Any) -> Any:
+    """Return `clock` if it has the methods of a Clock; otherwise raise ConfigError."""
+    if not all(callable(getattr(clock, method, None)) for method in ("now", "monotonic")):
+        raise ConfigError(
+            "clock needs the methods now(), which returns a datetime with a time zone, and monotonic(), which returns "
+            f"seconds; got {shown(clock)}"
+        )
+    return clock
 
 
 def checked_number(

@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew import AutoCleanup, RetentionPolicy
 from clew.storage.wrapper import StorageWrapper
-from clew.testing import FaultyStorage
+from clew.testing import FakeClock, FaultyStorage
 from clew.testing.faults import Fault
 from tests.checkpointer.conftest import SHARED
 from tests.checkpointer.support import no_thread_stays, python, run
@@ -107,8 +107,6 @@ def test_it_is_an_option_of_connect(tmp_path):
         assert settled(auto).runs == 1
         assert checkpointer.size("t") == 1
         assert checkpointer.status().cleanup == auto.status
-    with pytest.raises(clew.ConfigError, match="policy"):
-        clew.connect(url, cleanup_interval=3600)
     assert clew.connect(url).status().cleanup is None
 
 
@@ -118,7 +116,23 @@ def test_an_interval_that_makes_no_sense_is_refused(interval):
         AutoCleanup(clew.InMemoryCheckpointer(), KEEP_ONE, interval)
 
 
-@pytest.mark.parametrize("policy", [None, "everything", 5])
+def test_without_a_policy_it_applies_the_threads_own_rules(tmp_path):
+    url = f"sqlite:///{tmp_path}/clew.db"
+    clock = FakeClock()
+    with clew.connect(url, clock=clock) as before:
+        fill(before)
+        before.put_state("short", {"n": 1})
+        before.put_thread("short", ttl=1)
+    clock.advance(2)
+    with clew.connect(url, clock=clock, cleanup_interval=3600) as checkpointer:
+        auto = checkpointer._auto_cleanup
+        assert auto is not None
+        report = settled(auto).last_report
+        assert (report.expired, report.checkpoints) == (1, 0)
+        assert [each.thread_id for each in checkpointer.list_threads({})] == ["t"]
+
+
+@pytest.mark.parametrize("policy", ["everything", 5])
 def test_a_policy_that_is_none_is_refused(policy):
     with pytest.raises(clew.ConfigError):
         AutoCleanup(clew.InMemoryCheckpointer(), policy)

@@ -83,10 +83,38 @@ def test_a_config_that_names_no_thread_or_holds_a_wrong_type_is_refused(name):
 def test_the_error_says_what_the_config_had_instead(checkpointer):
     with pytest.raises(clew.ConfigError, match=r"'thread_id'.*'thread', 'user_id'"):
         checkpointer.get_state({"thread": "t", "user_id": "u"})
-    with pytest.raises(clew.ConfigError, match=r"config\['thread_id'\] must be text, not float: 5.0"):
+    with pytest.raises(clew.ConfigError, match=r"config\['thread_id'\] must be text or a whole number, not float: 5.0"):
         checkpointer.get_state({"thread_id": 5.0})
+    for name in ("thread_id", "session_id"):
+        with pytest.raises(clew.ConfigError, match=rf"config\['{name}'\] is None"):
+            checkpointer.put_state({name: None}, {})
     with pytest.raises(ValueError, match="empty"):
         checkpointer.get_state("")
+
+
+def test_two_names_of_a_thread_must_agree(checkpointer):
+    with pytest.raises(clew.ConfigError, match=r"'session_id'.*give one"):
+        checkpointer.put_state({"thread_id": "a", "session_id": "b"}, {})
+    assert checkpointer.size() == 0
+    checkpointer.put_state({"thread_id": 5, "session_id": "5"}, {"n": 1})
+    assert checkpointer.get_state({"thread_id": None, "session_id": 5}) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda memory: memory.search("x", user_id=""), "^user_id is empty"),
+        (lambda memory: memory.search("x", user_id=1.5), "^user_id must be text or a whole number"),
+        (lambda memory: memory.erase_user(""), "^user_id is empty"),
+        (lambda memory: memory.get_state(""), "^thread_id is empty"),
+        (lambda memory: memory.get_state({"thread_id": ""}), r"^config\['thread_id'\] is empty"),
+        (lambda memory: memory.get_state({"thread_id": "t", "user_id": ""}), r"^config\['user_id'\] is empty"),
+        (lambda memory: memory.get_state("\0x"), "^thread_id begins with a NUL"),
+    ],
+)
+def test_an_error_names_the_config_only_if_there_is_one(call, said):
+    with clew.connect("memory://") as memory, pytest.raises(clew.ConfigError, match=said):
+        call(memory)
 
 
 FAR = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))
@@ -206,7 +234,6 @@ BAD_CALLS: list[Any] = [
     lambda c: c.erase_user(""),
     lambda c: c.stats(1.5),
     lambda c: c.warm("alice", limit=-1),
-    lambda c: c.cleanup(None),
     lambda c: clew.RetentionPolicy(),
     lambda c: clew.RetentionPolicy(max_history=0),
     lambda c: clew.RetentionPolicy(max_history="2"),

@@ -155,7 +155,7 @@ def test_stores_in_different_places_have_different_caches():
         clew.connect("postgresql://db2/app", cache=cache),
         clew.connect("postgresql://db1/other", cache=cache),
         clew.connect("postgresql://db1/app?schema=other", cache=cache),
-        clew.connect("redis://db1/app", cache=cache),
+        clew.connect("redis://db1/1", cache=cache),
         clew.connect("sqlite:///a.db", cache=cache),
         clew.connect("sqlite:///b.db", cache=cache),
     ]

@@ -446,7 +446,7 @@ def test_a_process_that_is_killed_while_it_copies_leaves_nothing_to_see(sqlite):
 def test_what_can_t_be_copied_is_refused(grown):
     with pytest.raises(clew.ConflictError, match="does not exist"):
         grown.copy_thread("nowhere", "copy")
-    with pytest.raises(clew.ConflictError, match="does not exist"):
+    with pytest.raises(clew.PermissionDeniedError, match="belongs to another user"):
         grown.copy_thread({"thread_id": "t", "user_id": "bob"}, "copy")
     grown.put_state("taken", {})
     with pytest.raises(clew.ConflictError, match="exists"):

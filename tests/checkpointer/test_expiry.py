@@ -27,6 +27,25 @@ def names(checkpointer):
     return sorted(each.thread_id for each in checkpointer.list_threads({}))
 
 
+def test_without_a_policy_a_cleanup_applies_only_the_threads_own_rules(store):
+    clock = FakeClock()
+    checkpointer = store.open(clock=clock)
+    for name in ("short", "limited", "plain"):
+        for number in range(3):
+            saved = checkpointer.put_checkpoint(name, {"n": number}, messages=[{"role": "user", "content": "hello"}])
+    checkpointer.put_thread("short", ttl=1)
+    checkpointer.put_retention("limited", RetentionPolicy(max_history=1))
+    clock.advance(2)
+    for dry_run in (True, False):
+        report = checkpointer.cleanup(dry_run=dry_run)
+        assert (report.expired, report.checkpoints, report.messages) == (1, 2, 0)
+    assert names(checkpointer) == ["limited", "plain"]
+    assert [checkpointer.size(name) for name in ("limited", "plain")] == [1, 3]
+    assert checkpointer.cleanup(config="plain").checkpoints == 0
+    assert checkpointer.cleanup(config="plain", remove=[("", saved.parent_id)]).checkpoints == 1
+    assert checkpointer.size("plain") == 2
+
+
 def test_idle_threads_go_and_active_ones_stay(store):
     clock = FakeClock()
     checkpointer = store.open(clock=clock)

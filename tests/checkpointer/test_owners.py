@@ -80,14 +80,58 @@ def test_a_strangers_writes_raise_and_change_nothing(alices, stranger):
         with pytest.raises(clew.PermissionDeniedError) as caught:
             write()
         assert caught.value.thread_id == "t"
-    with pytest.raises(clew.ConflictError):
-        alices.update_state(named, append={"m": ["x"]})
-    with pytest.raises(clew.ConflictError):
-        alices.fork(stranger, "copy")
     assert alices.get_checkpoint(ALICE) == head
     assert [each.content for each in alices.list_messages(ALICE)] == ["hi"]
     assert (alices.get_thread(ALICE).thread_name, alices.get_thread(ALICE).user_id) == ("mine", "alice")
     assert alices.get_state_cache(ALICE) == {"cached": True}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_a_stranger_is_told_the_owner_rule_and_not_that_the_thread_is_missing(alices, stranger):
+    head = alices.get_checkpoint(ALICE).checkpoint_id
+    user = stranger.get("user_id") if isinstance(stranger, dict) else None
+    named = {"thread_id": "t", "user_id": user, "checkpoint_id": head}
+    with pytest.raises(clew.PermissionDeniedError) as by_a_write:
+        alices.put_state(stranger, {"m": []})
+    for call in (
+        lambda: alices.update_state(named, append={"m": ["x"]}),
+        lambda: alices.rewind(stranger),
+        lambda: alices.rewind(stranger, turns=2, idempotency_key="k"),
+        lambda: alices.rewind(named),
+        lambda: alices.rewind(stranger, to=head),
+        lambda: alices.rewind(named, to=head, on_conflict="reject"),
+        lambda: alices.fork(stranger),
+        lambda: alices.fork(stranger, "copy"),
+        lambda: alices.fork(named, "copy"),
+        lambda: alices.copy_thread(stranger, "copy"),
+        lambda: alices.repair(stranger),
+        lambda: alices.diff(stranger, stranger),
+        lambda: alices.diff(named, stranger),
+        lambda: alices.list_checkpoints(stranger, before=head),
+        lambda: alices.get_history(stranger, before=head),
+        lambda: alices.list_messages(stranger, before="m1"),
+        lambda: alices.turn(named).__enter__(),
+    ):
+        with pytest.raises(clew.PermissionDeniedError) as caught:
+            call()
+        assert (str(caught.value), caught.value.facts) == (str(by_a_write.value), by_a_write.value.facts)
+    assert [each.thread_id for each in alices.list_threads({"user_id": clew.ANY_USER})] == ["t"]
+
+
+def test_what_is_missing_is_still_called_missing(alices):
+    for config in ("nothing", {"thread_id": "nothing", "user_id": "bob"}, ALICE):
+        with pytest.raises(clew.ConflictError, match="does not exist"):
+            alices.rewind(config, to="no such")
+    with pytest.raises(clew.ConflictError, match="does not exist"):
+        alices.fork("nothing", "copy")
+    with pytest.raises(clew.ConflictError, match="does not exist"):
+        alices.copy_thread("nothing", "copy")
+    with pytest.raises(clew.ConflictError, match="exists"):
+        alices.fork({"thread_id": "t", "user_id": clew.ANY_USER}, "t2") and alices.fork(ALICE, "t2")
+    with pytest.raises(clew.ConfigError, match="has 0 user messages"):
+        alices.rewind("nothing")
+    with pytest.raises(clew.ConfigError, match="neither a loadable checkpoint"):
+        alices.repair("nothing")
 
 
 def test_a_stranger_can_neither_see_nor_displace_what_the_owner_cached(alices):

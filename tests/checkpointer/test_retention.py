@@ -274,8 +274,10 @@ def test_a_checkpointers_own_policy_is_what_a_cleanup_goes_by(store):
     fill(checkpointer, "t", 5)
     assert checkpointer.cleanup().checkpoints == 3
     assert checkpointer.cleanup(RetentionPolicy(max_history=1)).checkpoints == 1
-    with pytest.raises(clew.ConfigError, match="retention="):
-        store.open().cleanup()
+    fill(checkpointer, "t", 5)
+    assert store.open().cleanup().checkpoints == 0
+    with pytest.raises(clew.ConfigError, match=r"leave the policy out: cleanup\(\)"):
+        RetentionPolicy()
     with pytest.raises(clew.ConfigError):
         store.open(retention="all")
 

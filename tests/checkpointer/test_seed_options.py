@@ -48,6 +48,46 @@ def test_numeric_users_come_back_as_numbers(tmp_path):
         assert memory.get_state({"thread_id": 7, "user_id": 6}) is None
 
 
+@pytest.mark.parametrize("in_a_pair", [False, True], ids=["alone", "in a pair"])
+def test_numeric_users_are_numbers_wherever_they_are_returned(tmp_path, in_a_pair):
+    with own_schema(tmp_path) as schema:
+        opened = clew.PgCheckpointer(shared_postgres(), schema=schema, user_id_type="int")
+        with clew.DistributedCheckpointer(opened, "memory://") if in_a_pair else opened as memory:
+            _check_numbers(memory)
+
+
+def _check_numbers(memory):
+    mine = {"thread_id": "t", "user_id": 5}
+    with memory.watch({"user_id": 5}) as watch:
+        saved = memory.put_checkpoint(mine, {"n": 1}, messages=[{"role": "user", "content": "hello"}])
+        events = [next(watch), next(watch)]
+    assert [event.user_id for event in events] == [5, 5]
+    memory.get_state({**mine, "thread_id": "other"})
+    found = [
+        saved.metadata,
+        memory.get_checkpoint(mine).metadata,
+        memory.update_state(mine, set={"n": 2}).metadata,
+        memory.list_checkpoints(mine)[0],
+        memory.get_history(mine)[0].metadata,
+        memory.get_thread(mine).head,
+        memory.list_threads({"user_id": clew.ANY_USER})[0].head,
+        memory.rewind(mine).metadata,
+        next(event.checkpoint for event in events if event.checkpoint is not None),
+    ]
+    assert [(each.user_id, each.config["user_id"]) for each in found] == [(5, 5)] * len(found)
+    assert memory.get_state(saved.config) == {"n": 1}
+    assert [hit.user_id for hit in memory.search("hello", user_id=5)] == [5]
+    assert [hit.user_id for hit in memory.search("hello", user_id=clew.ANY_USER)] == [5]
+    owners: list[object] = []
+    memory.copy_thread(mine, "copy", choose=lambda infos: owners.extend(info.user_id for info in infos))
+    assert set(owners) == {5}
+    for_all = {"thread_id": "t", "user_id": clew.ANY_USER}
+    assert memory.get_checkpoint(for_all).config["user_id"] is clew.ANY_USER
+    with memory.turn(mine) as turn:
+        turn.state = {"n": 3}
+    assert turn.saved.config["user_id"] == 5
+
+
 def test_a_text_of_digits_stays_a_text_where_users_are_texts(pg):
     memory = pg()
     memory.put_state({"thread_id": "t", "user_id": 5}, 1)

@@ -44,7 +44,14 @@ def test_a_rewind_without_a_turn_names_its_option(store, run):
 @pytest.mark.parametrize("options", [[], ["--keep-every", "2"], ["trip", "--dry-run"]], ids=str)
 def test_a_cleanup_that_may_remove_nothing_names_its_options(options, store, run):
     said = complaint(run("cleanup", *options))
-    assert said == "clew: say what may be removed: --max-age AGE, --max-history N or --max-bytes SIZE"
+    assert said.startswith(
+        "clew: say what may be removed: --max-age AGE, --max-history N or --max-bytes SIZE; or --own-rules"
+    )
+
+
+def test_own_rules_go_with_no_other_rule(store, run):
+    for rule in (["--max-history", "2"], ["--keep-every", "2"]):
+        assert "--own-rules stands alone" in complaint(run("cleanup", "--own-rules", *rule))
 
 
 def test_a_window_of_messages_names_its_options(store, run):

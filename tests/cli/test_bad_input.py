@@ -75,7 +75,7 @@ def test_a_store_of_a_newer_clew_is_refused(store, run):
 
 
 def test_a_directory_is_no_store(run, tmp_path):
-    assert "is not a file" in complaint(run("threads", url=f"sqlite:///{tmp_path}"))
+    assert "is a directory" in complaint(run("threads", url=f"sqlite:///{tmp_path}"))
 
 
 @pytest.mark.parametrize(

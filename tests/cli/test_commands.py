@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.testing import FakeClock
 
 
 def lines(result):
@@ -270,6 +271,19 @@ def test_cleanup_reports_what_it_would_remove_and_then_removes_it(store, run):
     assert [row.split()[:2] for row in gone if row.startswith("checkpoints")] == [["checkpoints", "3"]]
     assert len(history_of(store)) == 2
     assert lines(run("show", "trip"))
+
+
+def test_cleanup_applies_the_rules_of_the_threads_themselves(store, path, run):
+    with clew.connect(f"sqlite:///{path}") as memory:
+        memory.put_retention({"thread_id": "trip", "user_id": "ana"}, clew.RetentionPolicy(max_history=2))
+    gone = lines(run("cleanup", "--own-rules"))
+    assert [row.split()[:2] for row in gone if row.startswith("checkpoints")] == [["checkpoints", "3"]]
+    assert len(history_of(store)) == 2
+    with clew.connect(f"sqlite:///{path}", clock=FakeClock()) as memory:
+        memory.put_state("short", {"n": 1})
+        memory.put_thread("short", ttl=1)
+    gone = lines(run("cleanup", "--own-rules"))
+    assert [row.split()[:3] for row in gone if row.startswith("expired")] == [["expired", "threads", "1"]]
 
 
 def test_cleanup_takes_ages_sizes_and_one_thread(store, run):

@@ -271,6 +271,8 @@ def test_statistics_status_cleanup_verification_and_erasure():
         assert (await http.post("/api/cleanup", json=policy)).json()["checkpoints"] == 3
         assert await memory.asize({"thread_id": "t", "user_id": "ana"}) == 4
         await http.post("/api/cleanup", json={**policy, "dry_run": False})
+        by_own_rules = await http.post("/api/cleanup", json={"dry_run": False})
+        assert (by_own_rules.status_code, by_own_rules.json()["checkpoints"]) == (200, 0)
         assert await memory.asize({"thread_id": "t", "user_id": "ana"}) == 1
         assert (await http.post("/api/verify")).json()["damage"] == []
         assert (await http.post("/api/compact")).status_code == 200

@@ -34,7 +34,6 @@ def test_a_body_without_required_fields_may_be_left_out(document):
         ("/api/threads/t/messages", "messages"),
         ("/api/threads/t/attachments?checkpoint_id=c1", "attachments"),
         ("/api/turns/t/checkpoints", "state"),
-        ("/api/cleanup", "policy"),
         ("/v1/conversations/conv_1/items", "items"),
     ],
 )

@@ -14,7 +14,7 @@ from clew.model.commit import Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import CheckpointQuery
 from clew.model.records import CheckpointRecord, ValueRow
-from clew.storage.cached import entries, write_queue
+from clew.storage.cached import entries, pending_writes
 from clew.storage.locked import LockingStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Capabilities
@@ -248,7 +248,7 @@ async def test_nobody_waits_for_pending_writes_and_their_rows_can_be_read():
 
 @in_loop
 async def test_pending_writes_are_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(write_queue, "MAX_WRITES", 3)
+    monkeypatch.setattr(pending_writes, "MAX_WRITES", 3)
     both = Both(Slow, timeout=60)
     await put(both.storage, *turns(5))
     status = await both.status()

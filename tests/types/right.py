@@ -80,7 +80,8 @@ def results_of_sync_methods(memory: clew.InMemoryCheckpointer) -> None:
     assert_type(memory.list_messages("t", search="x"), list[clew.Message])
     assert_type(memory.get_thread("t"), clew.ThreadInfo | None)
     assert_type(memory.stats(), clew.Stats)
-    assert_type(memory.fork("t"), dict[str, Any])
+    assert_type(memory.fork("t"), clew.Config)
+    assert_type(memory.copy_thread("t", "u"), clew.Config)
     assert_type(memory.size(), int)
     assert_type(memory.update_state("t", append={"a": [1]}), clew.Checkpoint[Any])
     assert_type(memory.lease("t"), clew.Lease)
@@ -92,6 +93,35 @@ def takes_any(memory: clew.Checkpointer) -> Any:
     memory.put_state(inferred, {"n": 1})
     memory.put_state({**memory.get_history(config)[0].config, "user_id": "ana"}, {"n": 1})
     return memory.get_state(config)["n"]
+
+
+def load(memory: clew.InMemoryCheckpointer, config: clew.Config) -> Any:
+    """A function of an application."""
+    return memory.get_state(config)
+
+
+def takes_returned_configs(memory: clew.InMemoryCheckpointer) -> None:
+    saved = memory.put_checkpoint("t", {"n": 1})
+    assert_type(saved.config, clew.Config)
+    load(memory, saved.config)
+    load(memory, saved.metadata.config)
+    load(memory, memory.list_checkpoints("t")[0].config)
+    load(memory, memory.fork(saved.config))
+    load(memory, memory.copy_thread(saved.config, "u"))
+    memory.diff(saved.config, memory.rewind(saved.config).config)
+
+
+class OfAProvider:
+    """A message of another library, such as LangChain's BaseMessage."""
+
+
+def takes_messages_of_providers(memory: clew.InMemoryCheckpointer, messages: list[OfAProvider]) -> None:
+    memory.put_messages("t", messages)
+    memory.put_checkpoint("t", {"n": 1}, messages=messages)
+    memory.update_state("t", set={"n": 2}, messages=messages)
+    with memory.turn("t") as turn:
+        turn.say(messages[0])
+        turn.checkpoint(messages=messages)
 
 
 async def in_async_code(memory: clew.Checkpointer[Trip], other: clew.BaseCheckpointer) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from clew.answers import Answer
 from clew.checkpointer.arguments import checked_policy
 from clew.checkpointer.leases import StoreLease
-from clew.errors import ConfigError, LeaseError, TransientStorageError
+from clew.errors import LeaseError, TransientStorageError
 from clew.model.reports import CleanupReport
 from clew.model.retention import RetentionPolicy
 from clew.model.status import CleanupStatus
@@ -47,9 +47,9 @@ class AutoCleanup:
     def __init__(
         self, checkpointer: BaseCheckpointer, policy: RetentionPolicy | None = None, interval: float = 3600.0
     ) -> None:
-        """`policy` defaults to the checkpointer's own (`retention=`)."""
-        if checked_policy(policy, "policy") is None and checkpointer._retention is None:
-            raise ConfigError("AutoCleanup needs a policy: its own, or the checkpointer's (retention=)")
+        """`policy` defaults to the checkpointer's own (`retention=`). Without either, only the threads' own
+        rules apply."""
+        checked_policy(policy, "policy")
         checked_number("interval", interval, "number of seconds", more_than=0, at_most=LONGEST_TTL)
         self._checkpointer = checkpointer
         self._engine = checkpointer._engine

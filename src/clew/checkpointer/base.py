@@ -51,7 +51,7 @@ from clew.storage.encrypted import ungated
 from clew.storage.execution import may_block
 from clew.storage.protocol import Storage
 from clew.storage.wrapper import StorageWrapper, shared_states
-from clew.validation import checked_number
+from clew.validation import checked_clock, checked_flag, checked_number
 
 R = TypeVar("R")
 _log = logging.getLogger("clew")
@@ -115,6 +115,8 @@ class Checkpointer(
         telemetry: Telemetry | bool | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        checked_clock(clock)
+        checked_flag("require_user", require_user)
         registry = Registry(parent=DEFAULT_REGISTRY)
         if state_type is not None:
             if not callable(state_type):

@@ -6,10 +6,12 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.checkpointer.arguments import checked_policy
 from clew.checkpointer.blocking import blocking
 from clew.checkpointer.drafts import Draft, is_draft
 from clew.checkpointer.engine import Engine
@@ -27,11 +29,15 @@ from clew.model.retention import RetentionPolicy
 from clew.storage.execution import may_block
 from clew.upkeep.compaction import Garbage, RowSize, freed
 from clew.upkeep.retention import Dated, Held, due, due_by_size, may_touch, needed, shared
+from clew.validation import MOST
 
 CONCURRENCY = 8
 """How many threads are cleaned up at once."""
 MOST_REMOVED = 1_000
 """How many checkpoints one commit removes: the thread's writers wait for it, and on Redis everybody."""
+
+OWN_RULES_ONLY: Final = RetentionPolicy(max_history=MOST)
+"""The policy of a cleanup without one. It removes nothing, so only the threads' own rules apply."""
 
 Name = tuple[str, str]
 """A checkpoint's namespace and id."""
@@ -60,7 +66,8 @@ class CleanupMethods:
         """Remove everything that `policy` does not keep, in all threads or one: checkpoints with the
         values that only they needed, messages, and threads that expired.
 
-        `policy` defaults to the checkpointer's own (`retention=`). A thread's own policy
+        `policy` defaults to the checkpointer's own (`retention=`). Without either, only the threads' own
+        rules apply: `ttl` and `aput_retention`. A thread's own policy
         (`aput_retention`) takes precedence, unless both `config` and `policy` are given. Checkpoints in
         `keep`, by namespace and id, always stay. Those in `remove` always go, unless they are in `keep`,
         too; this needs `config`. A thread's own `ttl` (`aput_thread`) takes precedence over `thread_ttl`
@@ -68,12 +75,7 @@ class CleanupMethods:
         `progress` counts the checkpoints that were examined. A cleanup of all threads also removes
         unfinished copies and reclaims disk space.
         """
-        general = self._retention if policy is None else policy
-        if not isinstance(general, RetentionPolicy):
-            raise ConfigError(
-                f"cleanup takes a clew.RetentionPolicy, not {type(policy).__name__}; "
-                "without one, the checkpointer needs its own: connect(url, retention=clew.RetentionPolicy(…))"
-            )
+        general = checked_policy(policy, "policy") or self._retention or OWN_RULES_ONLY
         names = _names(remove, "remove")
         if names and config is None:
             raise ConfigError("remove names checkpoints of one thread; name the thread: cleanup(…, config=…)")

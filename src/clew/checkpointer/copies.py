@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,6 +22,7 @@ from clew.model.config import ANY_USER, Address, Config, read_config
 from clew.model.queries import Content, ThreadQuery, ValueQuery
 from clew.model.records import Basis
 from clew.model.thread import ThreadPart
+from clew.model.thread_config import Config as TypedConfig
 from clew.storage.content import fields_of, parts, read_content
 from clew.storage.protocol import StaleBasisError
 
@@ -36,7 +36,7 @@ class CopyMethods:
     _engine: Engine
     _loader: Loader
 
-    async def afork(self, config: Config | str, thread_id: str | None = None) -> dict[str, Any]:
+    async def afork(self, config: Config | str, thread_id: str | None = None) -> TypedConfig:
         """Begin a new thread at the head, or at the config's `checkpoint_id`; returns the new
         thread's config.
 
@@ -66,17 +66,19 @@ class CopyMethods:
                 as_checkpoint_id=checkpoint_id or new_id(),
             ),
         )
-        await engine.apply(commit)
-        forked: dict[str, Any] = {"thread_id": target}
+        try:
+            await engine.apply(commit)
+        except ConflictError:
+            await engine.check_owner(address)
+            raise
+        forked: TypedConfig = {"thread_id": target}
         if address.user is not None:
-            forked["user_id"] = engine.users.shown(address.user) if isinstance(address.user, str) else address.user
+            forked["user_id"] = engine.users.shown(address.user)
         if address.namespace:
             forked["checkpoint_ns"] = address.namespace
         return forked
 
-    async def acopy_thread(
-        self, config: Config | str, thread_id: str, *, choose: Choose | None = None
-    ) -> dict[str, Any]:
+    async def acopy_thread(self, config: Config | str, thread_id: str, *, choose: Choose | None = None) -> TypedConfig:
         """Copy the thread with all its history under another id; returns the copy's config.
 
         Checkpoints of all namespaces keep their ids, parents, times and attachments; messages and the
@@ -100,14 +102,16 @@ class CopyMethods:
             found = await engine.threads(ThreadQuery(user=address.user, thread_id=address.thread_id))
             content = await engine.retry(lambda: read_content(engine.storage, address.thread_id)) if found else None
             if content is None:
+                await engine.check_owner(address)
                 raise _no_source(address)
             try:
                 basis = await _make_copy(engine, address, _chosen(engine, content, choose), target)
             except (StaleBasisError, ThreadDeletedError):
                 # The draft, or a part of it, was removed meanwhile, for example by adelete_runs.
                 continue
-            owner = {} if content.thread.user_id is None else {"user_id": engine.users.shown(content.thread.user_id)}
-            copy = {"thread_id": target, **owner}
+            copy: TypedConfig = {"thread_id": target}
+            if content.thread.user_id is not None:
+                copy["user_id"] = engine.users.shown(content.thread.user_id)
             engine.note_basis(read_config(copy), basis)
             return copy
         raise too_busy(target)
@@ -121,7 +125,7 @@ def _chosen(engine: Engine, content: Content, choose: Choose | None) -> Content:
     if choose is None:
         return content
     thread_id, owner = content.thread.thread_id, content.thread.user_id
-    part = choose([checkpoint_info(engine.codec, thread_id, owner, each) for each in content.checkpoints])
+    part = choose([checkpoint_info(engine.codec, engine.users, thread_id, owner, each) for each in content.checkpoints])
     if part is None:
         return content
     checkpoints, attachments = frozenset(part.checkpoints), frozenset(part.attachments)

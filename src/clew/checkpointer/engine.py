@@ -33,6 +33,7 @@ from clew.model.config import ANY_USER, Address, User
 from clew.model.queries import ThreadQuery, ValuePage, ValueQuery
 from clew.model.records import Basis, ThreadRecord
 from clew.storage.protocol import StaleBasisError, Storage
+from clew.storage.rules import check_owner
 
 R = TypeVar("R")
 
@@ -276,6 +277,15 @@ class Engine:
 
     async def threads(self, query: ThreadQuery) -> list[ThreadRecord]:
         return await self.retry(lambda: self.storage.threads(query))
+
+    async def check_owner(self, address: Address) -> None:
+        """Raise PermissionDeniedError, as a write does, if the thread belongs to another user.
+
+        Reads find nothing of such a thread. So this comes before an error that says that something is missing.
+        """
+        if address.user is not ANY_USER:
+            for found in await self.threads(ThreadQuery(user=ANY_USER, thread_id=address.thread_id)):
+                check_owner(address.thread_id, found.user_id, address.user)
 
 
 def _outcome(commit: Commit, outcomes: list[Applied | ClewError]) -> Applied:

@@ -75,7 +75,9 @@ class EventReader:
             thread_id=thread_id, user=self._scope.user, namespace=namespace, checkpoint_id=checkpoint_id
         )
         page = await _persistently(lambda: self._storage.checkpoints(query))
-        return checkpoint_info(self._codec, thread_id, entry.owner, page.checkpoints[0]) if page.checkpoints else None
+        if not page.checkpoints:
+            return None
+        return checkpoint_info(self._codec, self._users, thread_id, entry.owner, page.checkpoints[0])
 
     async def _messages(self, thread_id: str, message_ids: tuple[str, ...]) -> tuple[Message, ...]:
         async def read(message_id: str) -> list[MessageRecord]:

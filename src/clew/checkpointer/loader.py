@@ -257,7 +257,8 @@ class Loader:
             if before is not None and not page.checkpoints:
                 await self._check_cursor(address, query, before)
             infos = [
-                checkpoint_info(self._codec, address.thread_id, address.user, record) for record in page.checkpoints
+                checkpoint_info(self._codec, self._engine.users, address.thread_id, address.user, record)
+                for record in page.checkpoints
             ]
             found = list(zip(infos, page.checkpoints, strict=True))
             if wanted.where:
@@ -272,6 +273,7 @@ class Loader:
         """Raise ConfigError if the cursor names no checkpoint: an empty page would look like the end."""
         named = replace(query, before=None, run_id=None, checkpoint_id=before, limit=1, detail="info")
         if not (await self._read(address, named)).checkpoints:
+            await self._engine.check_owner(address)
             raise ConfigError(
                 f"before names checkpoint {before!r}, which thread {address.thread_id!r} does not have: it may have been "
                 "removed"
@@ -285,7 +287,7 @@ class Loader:
     def metadata(self, address: Address, record: CheckpointRecord) -> CheckpointMetadata:
         """The metadata of a checkpoint. Errors name it."""
         with _named(address, record):
-            return checkpoint_metadata(self._codec, address.thread_id, address.user, record)
+            return checkpoint_metadata(self._codec, self._engine.users, address.thread_id, address.user, record)
 
     def known_view(self, address: Address) -> tuple[View, Basis] | None:
         """The checkpoint that `address` names and its log, if this process wrote or loaded it last."""
@@ -306,6 +308,7 @@ class Loader:
             raise deleted(address.thread_id)
         if not page.checkpoints or page.basis is None:
             if address.checkpoint_id is not None:
+                await engine.check_owner(address)
                 raise missing_checkpoint(address)
             return None
         record = page.checkpoints[0]

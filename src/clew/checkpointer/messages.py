@@ -277,6 +277,7 @@ class MessageMethods:
         for name, cursor in (("before", window.before), ("after", window.after)):
             query = MessageQuery(thread_id=address.thread_id, user=address.user, message_id=cursor)
             if cursor is not None and not await self._read_messages(address, query):
+                await self._engine.check_owner(address)
                 raise ConfigError(
                     f"{name} names message {cursor!r}, which thread {address.thread_id!r} does not have: it may have "
                     "been removed"

@@ -137,6 +137,7 @@ class OperationMethods(Generic[StateT]):
         if rebuild is not None and not callable(rebuild):
             raise ConfigError(f"rebuild must be a function of the state and the messages, not {shown(rebuild)}")
         if state is None and not messages:
+            await self._engine.check_owner(address)
             raise ConfigError(
                 f"thread {address.thread_id!r} has neither a loadable checkpoint nor messages to repair it from"
             )

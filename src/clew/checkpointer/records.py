@@ -37,17 +37,21 @@ BAD_RECORD: Final = (*UNREADABLE, ConfigError, SchemaVersionError)
 """Errors of a single record: lists and sweeps continue with the others."""
 
 
-def checkpoint_metadata(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointMetadata:
-    return quick_metadata(**_fields(codec, thread_id, user, record))
+def checkpoint_metadata(
+    codec: StateCodec, users: Users, thread_id: str, user: User, record: CheckpointRecord
+) -> CheckpointMetadata:
+    return quick_metadata(**_fields(codec, users, thread_id, user, record))
 
 
-def checkpoint_info(codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord) -> CheckpointInfo:
+def checkpoint_info(
+    codec: StateCodec, users: Users, thread_id: str, user: User, record: CheckpointRecord
+) -> CheckpointInfo:
     """The checkpoint for a list; if it is damaged, its metadata says so."""
-    return quick_info(**_fields(codec, thread_id, user, record, in_list=True), size=record.size)
+    return quick_info(**_fields(codec, users, thread_id, user, record, in_list=True), size=record.size)
 
 
 def _fields(
-    codec: StateCodec, thread_id: str, user: User, record: CheckpointRecord, *, in_list: bool = False
+    codec: StateCodec, users: Users, thread_id: str, user: User, record: CheckpointRecord, *, in_list: bool = False
 ) -> dict[str, Any]:
     try:
         metadata = _metadata(codec, record)
@@ -67,7 +71,7 @@ def _fields(
         "metadata": metadata,
         "namespace": record.namespace,
         "sequence": record.sequence,
-        "user_id": user,
+        "user_id": users.shown(user),
     }
 
 
@@ -93,7 +97,7 @@ def attached(codec: StateCodec, record: AttachmentRecord) -> Any:
 
 def message_records(
     codec: StateCodec,
-    messages: Sequence[Message | Mapping[str, Any]],
+    messages: Sequence[Message | Mapping[str, Any] | Any],
     metadata: Mapping[str, Any] | None,
     run_id: str | None,
     clock: Clock,
@@ -363,7 +367,9 @@ def _thread_info(codec: StateCodec, record: ThreadRecord, described: Mapping[str
         updated_at=record.updated_at,
         run_id=record.run_id,
         forked_from={"thread_id": forked[0], "checkpoint_id": forked[1]} if forked is not None else None,
-        head=checkpoint_info(codec, record.thread_id, record.user_id, record.head) if record.head is not None else None,
+        head=None
+        if record.head is None
+        else checkpoint_info(codec, users, record.thread_id, record.user_id, record.head),
         checkpoint_count=record.checkpoint_count,
         message_count=record.message_count,
         size=record.size,

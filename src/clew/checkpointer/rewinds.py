@@ -113,6 +113,8 @@ class RewindMethods(Generic[StateT]):
         self, address: Address, to: str | None, turns: int, *, reject: bool, keyed: str | None
     ) -> Checkpoint[StateT]:
         log = await self._log(address)
+        if log.basis is None:
+            await self._engine.check_owner(address)
         if reject:
             heads = (await self._loader.page(address)).checkpoints
             if not heads or heads[0].checkpoint_id != address.checkpoint_id:

@@ -213,7 +213,7 @@ class Saver:
                 metadata=self._codec.unpack(new.metadata) if new.metadata else {},
                 namespace=new.namespace,
                 sequence=applied.sequence,
-                user_id=address.user,
+                user_id=self._engine.users.shown(address.user),
             ),
             state=state,
             version=saved.version,

@@ -82,7 +82,7 @@ class SearchMethods:
         part, start, end = snippet(message.search_text(), needle)
         return SearchHit(
             thread_id=found.thread_id,
-            user_id=found.user_id,
+            user_id=self._engine.users.shown(found.user_id),
             message=message,
             snippet=part,
             start=start,

@@ -73,7 +73,7 @@ class StateMethods(Generic[StateT]):
         set: Mapping[str, Any] | None = None,
         append: Mapping[str, Iterable[Any]] | None = None,
         remove: Iterable[str] = (),
-        messages: Sequence[Message | Mapping[str, Any]] = (),
+        messages: Sequence[Message | Mapping[str, Any] | Any] = (),
         node_name: str | None = None,
         step: int | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -124,7 +124,7 @@ class StateMethods(Generic[StateT]):
         config: Config | str,
         state: StateT,
         *,
-        messages: Sequence[Message | Mapping[str, Any]] = (),
+        messages: Sequence[Message | Mapping[str, Any] | Any] = (),
         remove_messages: Iterable[str] = (),
         conversation: Literal["continue", "new"] = "continue",
         node_name: str | None = None,
@@ -313,6 +313,7 @@ class StateMethods(Generic[StateT]):
     async def _state_to_compare(self, address: Address) -> Any:
         loaded = await self._loader.load(address)
         if loaded is None:
+            await self._engine.check_owner(address)
             if address.checkpoint_id is not None:
                 raise missing_checkpoint(address)
             raise ConfigError(f"thread {address.thread_id!r} has no checkpoint to compare")

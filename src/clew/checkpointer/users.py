@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from msgspec.structs import replace
 
 from clew.errors import ConfigError
-from clew.model.config import ANY_USER, Address, Config, User, read_config, read_user, user_of
+from clew.model.config import ANY_USER, Address, AnyUser, Config, User, read_config, read_user, user_of
 
 
 class Users:
@@ -40,9 +42,13 @@ class Users:
             raise _nobody()
         return user if self.isolated else ANY_USER
 
-    def shown(self, user: str | None) -> str | int | None:
-        """Return an owner as callers know it."""
-        return int(user) if self.numeric and user is not None and user.lstrip("-").isdecimal() else user
+    @overload
+    def shown(self, user: str | None) -> str | int | None: ...
+    @overload
+    def shown(self, user: User) -> str | int | AnyUser | None: ...
+    def shown(self, user: User) -> str | int | AnyUser | None:
+        """Return a user as callers know it."""
+        return int(user) if self.numeric and isinstance(user, str) and user.lstrip("-").isdecimal() else user
 
 
 def _nobody() -> ConfigError:

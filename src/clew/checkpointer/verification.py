@@ -12,6 +12,7 @@ from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import BAD_RECORD, attached, checkpoint_metadata, description, message_of
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.sweeper import Sweeper
+from clew.checkpointer.users import Users
 from clew.codec.packer import read_stored
 from clew.codec.state import StateCodec
 from clew.errors import CorruptRecordError
@@ -35,7 +36,7 @@ class VerifyMethods:
         Checks checkpoints, attachments, messages and descriptions. Damage never ends it early.
         """
         engine, sweeper = self._engine, self._sweeper
-        found = _Verification(engine.codec)
+        found = _Verification(engine.codec, engine.users)
         async for record in sweeper.each_thread(config, progress):
             thread_id = record.thread_id
             found.thread(record)
@@ -56,8 +57,9 @@ class VerifyMethods:
 class _Verification:
     """Counts the records that were read, and collects the damage."""
 
-    def __init__(self, codec: StateCodec) -> None:
+    def __init__(self, codec: StateCodec, users: Users) -> None:
         self._codec = codec
+        self._users = users
         self._read: Counter[str] = Counter()
         self._damage: list[Damage] = []
 
@@ -100,7 +102,7 @@ class _Verification:
         for record in page.checkpoints:
             self._read["checkpoints"] += 1
             with self.checking(thread_id, checkpoint_id=record.checkpoint_id, namespace=record.namespace):
-                checkpoint_metadata(self._codec, thread_id, None, record)
+                checkpoint_metadata(self._codec, self._users, thread_id, None, record)
                 # Only with the rows that it covers, because a load reads no others.
                 self._codec.check(record.body, rows.within(record.covers))
 

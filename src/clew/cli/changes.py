@@ -34,7 +34,7 @@ def fork(
         chosen = find_checkpoint(checkpointer, thread, checkpoint)
         # As the owner, so that the fork has the same owner: a thread that ANY_USER creates has none.
         source = {**config_of(thread, chosen.checkpoint_id), "user_id": owner}
-        made = checkpointer.fork(source, into)["thread_id"]
+        made = str(checkpointer.fork(source, into)["thread_id"])
     if json:
         typer.echo(as_json({"thread_id": made, "forked_from": thread, "checkpoint_id": chosen.checkpoint_id}))
         return

@@ -141,18 +141,31 @@ def cleanup(
     keep_every: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Always keep every N-th checkpoint.")
     ] = None,
+    own_rules: Annotated[
+        bool, typer.Option("--own-rules", help="Apply only the rules of the threads themselves: their ttl and policy.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Remove old checkpoints and free their space. Heads, messages and threads stay."""
-    if max_age is None and max_history is None and max_bytes is None:
-        raise clew.ConfigError("say what may be removed: --max-age AGE, --max-history N or --max-bytes SIZE")
-    policy = clew.RetentionPolicy(
-        max_age=_age(max_age) if max_age is not None else None,
-        max_history=max_history,
-        max_bytes=_bytes(max_bytes) if max_bytes is not None else None,
-        keep_every=keep_every,
-    )
+    """Remove old checkpoints and expired threads, and free their space. Heads and messages of other threads stay."""
+    rules = (max_age, max_history, max_bytes)
+    if own_rules and any(each is not None for each in (*rules, keep_every)):
+        raise clew.ConfigError(
+            "--own-rules stands alone: threads' own rules take precedence over other options anyway, unless THREAD is given"
+        )
+    if not own_rules and all(each is None for each in rules):
+        raise clew.ConfigError(
+            "say what may be removed: --max-age AGE, --max-history N or --max-bytes SIZE; or --own-rules, which applies "
+            "only the ttl and the policy of each thread"
+        )
+    policy = None
+    if not own_rules:
+        policy = clew.RetentionPolicy(
+            max_age=_age(max_age) if max_age is not None else None,
+            max_history=max_history,
+            max_bytes=_bytes(max_bytes) if max_bytes is not None else None,
+            keep_every=keep_every,
+        )
     with open_store(ctx.obj) as checkpointer, progress_bar("cleaning up") as progress:
         if thread is not None:
             find_thread(checkpointer, thread)
@@ -169,7 +182,11 @@ def cleanup(
         ("checkpoints", report.checkpoints, report.checkpoint_bytes),
         ("attachments", report.attachments, report.attachment_bytes),
         ("values", report.values, report.value_bytes),
+        ("messages", report.messages, report.message_bytes),
+        ("expired threads", report.expired, report.thread_bytes),
     ):
+        if not count and name in ("messages", "expired threads"):
+            continue
         table.add_row(name, f"{count:,}", size(content))
     table.add_row("total", "", size(report.bytes))
     console().print(table)

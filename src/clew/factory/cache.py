@@ -11,11 +11,11 @@ from clew.clock import SYSTEM_CLOCK
 from clew.codec.frame import intact
 from clew.errors import ConfigError, shown
 from clew.factory.drivers import redis_storage
-from clew.factory.options import own_query, split_query
+from clew.factory.options import check_database, own_query, split_query
 from clew.storage.cached import CachedStorage
 from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
-from clew.validation import checked_number
+from clew.validation import checked_clock, checked_number
 
 PREFIX: Final = "clew:cache"
 """The default prefix of a cache's keys.
@@ -60,6 +60,7 @@ def with_cache(
     the checkpointer, `store` names the location of `cold`, and `prefix` is that of a cold storage in
     Redis.
     """
+    checked_clock(options.get("clock", SYSTEM_CLOCK))
     checked_number("cache_timeout", cache_timeout, "number of seconds", more_than=0)
     given = [each for each in (cache, client, pool) if each is not None]
     if pool_config is not None and cache is None:
@@ -106,6 +107,7 @@ def _of_url(cache: str, ttl: float, prefix: str, cold_prefix: str | None) -> Sto
     scheme = cache.partition("://")[0].lower()
     if scheme.partition("+")[0] not in ("redis", "rediss", "unix"):
         raise ConfigError(f"{scheme}:// can't be a cache; use redis://… or memory://")
+    check_database(cache)
     address, own = split_query(cache)
     if wrong := [name for name in own if name not in _IN_URL]:
         raise ConfigError(f"unknown option {wrong[0]!r}; the URL of a cache takes {', '.join(_IN_URL)}")
@@ -132,6 +134,7 @@ def _of_pool_config(cache: str, config: Mapping[str, Any], ttl: float, prefix: s
     storage = redis_storage()
     from redis.asyncio import ConnectionPool, Redis
 
+    check_database(cache)
     address, own = split_query(cache)
     if wrong := [name for name in own if name != "prefix"]:
         raise ConfigError(f"{wrong[0]!r} is in the URL of the cache: with redis_pool_config, put all settings there")

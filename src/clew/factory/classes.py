@@ -21,7 +21,7 @@ from clew.factory.cache import CACHE_TIMEOUT, with_cache
 from clew.factory.drivers import pg_storage, redis_storage
 from clew.factory.encryption import with_encryption
 from clew.factory.option_types import CheckpointerOptions, SharedOptions
-from clew.factory.options import check_options
+from clew.factory.options import check_database, check_options
 from clew.ids import new_id
 from clew.model.encryption import Encryption
 from clew.model.generic import StateT
@@ -30,7 +30,7 @@ from clew.storage.memory import MemoryStorage
 from clew.storage.protocol import Storage
 from clew.storage.sqlite import SQLiteStorage
 from clew.storage.sqlite.connections import Synchronous
-from clew.validation import checked_number
+from clew.validation import checked_flag, checked_number
 
 
 class InMemoryCheckpointer(Checkpointer[StateT]):
@@ -82,6 +82,8 @@ class SQLiteCheckpointer(Checkpointer[StateT]):
                 "SQLiteCheckpointer needs a file: to keep everything in memory, use clew.connect('memory://')"
             )
         storage = SQLiteStorage(path, synchronous=synchronous, busy_timeout=busy_timeout)
+        if Path(path).is_dir():
+            raise ConfigError(f"{os.fspath(path)!r} is a directory: name a file in it, such as clew.db")
         place = f"sqlite {platform.node()} {Path(path).resolve()}"
         cached = with_cache(storage, options, cache=cache, cache_timeout=cache_timeout, store=place)
         super().__init__(with_encryption(cached, encryption), state_type=state_type, **options)
@@ -134,6 +136,8 @@ class PgCheckpointer(Checkpointer[StateT]):
         **options: Unpack[CheckpointerOptions],
     ) -> None:
         check_options(options, PgCheckpointer)
+        checked_flag("enforce_user_isolation", enforce_user_isolation)
+        checked_flag("release_resources", release_resources)
         if id_type != "string":
             raise ConfigError(
                 f"id_type={shown(id_type)}: Clew keeps ids of threads and messages as text, so leave id_type out; "
@@ -215,8 +219,10 @@ class RedisCheckpointer(Checkpointer[StateT]):
         **options: Unpack[SharedOptions],
     ) -> None:
         check_options(options, RedisCheckpointer)
+        url = address if "://" in address else f"redis://{address}"
+        check_database(url)
         storage = redis_storage()(
-            address if "://" in address else f"redis://{address}",
+            url,
             username=username,
             password=password,
             db=db,
@@ -299,6 +305,7 @@ class RedisCheckpointer(Checkpointer[StateT]):
         clock: Clock,
         **options: Any,
     ) -> None:
+        checked_flag("lock", lock)
         checked_number("lock_timeout", lock_timeout, "number of seconds", at_least=0)
         checked_number("lock_expiry", lock_expiry, "number of seconds", more_than=0)
         if lock:

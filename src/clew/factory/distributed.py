@@ -21,6 +21,7 @@ from clew.storage.cached import CachedStorage
 from clew.storage.protocol import Storage
 from clew.storage.replicated import ReplicatedStorage, ReplicationMode, UnreplicatedStorage, check_settings
 from clew.storage.wrapper import StorageWrapper
+from clew.validation import checked_clock, checked_flag
 
 
 class DistributedCheckpointer(Checkpointer[StateT]):
@@ -56,9 +57,13 @@ class DistributedCheckpointer(Checkpointer[StateT]):
         **options: Unpack[SharedOptions],
     ) -> None:
         check_options(options, DistributedCheckpointer)
+        checked_clock(clock)
+        checked_flag("enable_replication", enable_replication)
+        checked_flag("auto_failover", auto_failover)
         # Encrypted below replication, which must read what it merges from one store into the other.
-        first = with_encryption(_storage_of("primary", primary), encryption)
-        second = None if secondary is None else with_encryption(_storage_of("secondary", secondary), encryption)
+        one = _opened("primary", primary)
+        first = with_encryption(one.storage, encryption)
+        second = None if secondary is None else with_encryption(_opened("secondary", secondary).storage, encryption)
         self._replicated: ReplicatedStorage | None = None
         if second is None or not enable_replication:
             check_settings(
@@ -66,6 +71,7 @@ class DistributedCheckpointer(Checkpointer[StateT]):
             )
             alone = UnreplicatedStorage(first, second, timeout=timeout)
             super().__init__(alone, state_type=state_type, clock=clock, **options)
+            self._engine.users.numeric = one._engine.users.numeric
             return
         self._replicated = ReplicatedStorage(
             first,
@@ -82,6 +88,7 @@ class DistributedCheckpointer(Checkpointer[StateT]):
             clock=clock,
         )
         super().__init__(self._replicated, state_type=state_type, clock=clock, **options)
+        self._engine.users.numeric = one._engine.users.numeric
 
     async def aresync(self, *, delete_extra: bool = False, progress: Progress | None = None) -> ResyncReport:
         """Compare both stores thread by thread, and make the standby equal to the one that serves.
@@ -98,8 +105,8 @@ class DistributedCheckpointer(Checkpointer[StateT]):
     resync = blocking(aresync)
 
 
-def _storage_of(name: str, given: BaseCheckpointer | str) -> Storage:
-    """The storage of `given`. Raises ConfigError for settings that don't work in a pair."""
+def _opened(name: str, given: BaseCheckpointer | str) -> BaseCheckpointer:
+    """The checkpointer of one store. Raises ConfigError for settings that don't work in a pair."""
     if isinstance(given, str):
         if wrong := [option for option in split_query(given)[1] if option in CHECKPOINTER_OPTIONS]:
             raise ConfigError(f"{wrong[0]!r} is an option of the pair: remove it from the URL of the {name}")
@@ -112,7 +119,7 @@ def _storage_of(name: str, given: BaseCheckpointer | str) -> Storage:
         # A store that was behind is rewritten, with other values under the same numbers. Caches of
         # other processes would not notice.
         raise ConfigError(f"the {name} has a cache, but stores of a pair can't have one: remove it")
-    return given.storage
+    return given
 
 
 def _is_cached(storage: Storage) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from inspect import Parameter, signature
@@ -12,9 +13,13 @@ from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, nearest, shown
 
 
+class NotAFlagError(ValueError):
+    """The text is not "true" or "false"."""
+
+
 def _flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise ConfigError(f"telemetry in the URL must be true or false, not {text!r}")
+        raise NotAFlagError
     return text.lower() == "true"
 
 
@@ -23,6 +28,7 @@ STORE_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "busy_timeout": float,
     "schema": str,
     "user_id_type": str,
+    "enforce_user_isolation": _flag,
     "statement_cache_size": int,
     "prefix": str,
     "ttl": float,
@@ -33,6 +39,7 @@ STORE_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "dial_timeout": float,
     "read_timeout": float,
     "write_timeout": float,
+    "lock": _flag,
     "lock_timeout": float,
     "lock_expiry": float,
 }
@@ -44,6 +51,7 @@ CHECKPOINTER_OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "max_index_bytes": int,
     "max_state_bytes": int,
     "retry_for": float,
+    "require_user": _flag,
     "cleanup_interval": float,
     "durability": str,
     "max_background": int,
@@ -93,8 +101,8 @@ def split_query(url: str) -> tuple[str, dict[str, Any]]:
             continue
         try:
             own[name] = convert(text)
-        except ConfigError:
-            raise
+        except NotAFlagError as error:
+            raise ConfigError(f"{name} in the URL must be true or false, not {text!r}") from error
         except ValueError as error:
             raise ConfigError(f"{name}={text!r} in the URL is not a number") from error
     return (parts._replace(query=urlencode(drivers)).geturl() if own else url), own
@@ -108,3 +116,14 @@ def own_query(url: str, maker: Callable[..., Any] | None = None) -> dict[str, An
         known = [name for name in URL_OPTIONS if maker is None or name in option_names(maker)]
         raise unknown_option(unknown[0], known, "the URL")
     return own
+
+
+def check_database(url: str) -> None:
+    """Raise ConfigError if the path of a URL of Redis is not the number of a database. Its driver ignores others."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower().removesuffix("+cluster") not in ("redis", "rediss"):
+        return
+    path = re.split(r"[?#]", rest)[0].rpartition("@")[2].partition("/")[2]
+    if re.fullmatch(r"\d*/?", path, re.ASCII) is None:
+        # Not shown: an unescaped password may be part of it.
+        raise ConfigError("the path of a Redis URL is the number of a database, as in redis://localhost:6379/0")

@@ -31,7 +31,7 @@ def connect(url: str | None = None, **options: Any) -> Checkpointer[Any]:
     `redis://…` or `rediss://…`.
 
     The default is `$CLEW_URL`, or else `sqlite:///clew.db`. Options are those of the checkpointer's
-    class; text and numbers may also be given in the URL (`sqlite:///agent.db?synchronous=NORMAL`).
+    class; text, numbers and flags may also be given in the URL (`sqlite:///agent.db?synchronous=NORMAL`).
     With `secondary=`, another URL, everything is kept in both stores, and the options are those of
     `DistributedCheckpointer`. With `state_type=Trip`, it is a `Checkpointer[Trip]`, and states are loaded as
     `Trip`s. `encryption` defaults to the keys in `$CLEW_ENCRYPTION_KEYS`, if it
@@ -52,17 +52,18 @@ def connect(url: str | None = None, **options: Any) -> Checkpointer[Any]:
         raise ConfigError(f"connect takes a URL such as {DEFAULT_URL!r}, not {type(url).__name__}")
     scheme, separator, _ = url.partition("://")
     if not separator:
+        if url.partition(":")[0].lower() in (*_SCHEMES, "file"):
+            raise _not_a_url(url)
         if "=" in url:
             # Not shown, because a libpq connection string may contain a password.
             raise ConfigError(
                 "this is not a URL; instead of 'host=db dbname=app user=agent', write postgresql://agent@db/app"
             )
-        if url in (":memory:", "memory", "memory:"):
-            raise ConfigError(f"{shown(url)} is not a URL; for a store in memory write memory://")
-        path = url.removeprefix("sqlite:")
-        raise ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{path[:60]}")
+        raise _not_a_url(url)
     opener = _SCHEMES.get(scheme.lower())
     if opener is None:
+        if scheme.lower() == "file":
+            raise _not_a_url(url)
         base, plus, _ = scheme.lower().partition("+")
         if plus and base in ("postgresql", "postgres", "sqlite"):
             # SQLAlchemy's URLs name a driver.
@@ -76,6 +77,28 @@ def connect(url: str | None = None, **options: Any) -> Checkpointer[Any]:
         return opener(url, options)
     except TypeError as error:
         raise ConfigError(f"{_public(url)}: {error}") from error
+
+
+def _not_a_url(url: str) -> ConfigError:
+    """The error for a text that is no URL of Clew's, with the one that was probably meant. It shows no password."""
+    scheme, colon, rest = url.partition(":")
+    scheme = scheme.lower()
+    if url == ":memory:" or scheme == "memory":
+        return ConfigError(f"{shown(url)} is not a URL; for a store in memory write memory://")
+    if colon and scheme in _SCHEMES and scheme != "sqlite":
+        where = rest.lstrip("/").rpartition("@")[2]
+        return ConfigError(f"the URL needs two slashes after {scheme}: write {scheme}://{where[:60]}")
+    if rest.isdecimal():
+        return ConfigError(
+            f"{shown(url)} is not a URL; for a server write redis://{url[:60]} or postgresql://{url[:60]}/database"
+        )
+    path = url
+    if scheme == "sqlite":
+        path = rest
+    elif scheme == "file":
+        path = rest.partition("?")[0]
+        path = f"/{path.lstrip('/')}" if path.startswith("/") else path
+    return ConfigError(f"{shown(url)} is not a URL; for a file write sqlite:///{path[:60]}")
 
 
 def _public(url: str) -> str:

@@ -13,6 +13,7 @@ from clew.model.config import User
 from clew.model.dict_record import DictRecord
 from clew.model.generic import StateT
 from clew.model.quick import quick
+from clew.model.thread_config import Config
 
 _C = TypeVar("_C")
 
@@ -64,7 +65,7 @@ class CheckpointMetadata(DictRecord):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     namespace: str = ""
     sequence: int = 0
-    user_id: User = field(default=None, compare=False)
+    user_id: int | User = field(default=None, compare=False)
 
     _times: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at"})
     _users: ClassVar[frozenset[str]] = frozenset({"user_id"})
@@ -88,7 +89,7 @@ class CheckpointMetadata(DictRecord):
             metadata: Mapping[str, Any] = ...,
             namespace: str = "",
             sequence: int = 0,
-            user_id: User = None,
+            user_id: int | User = None,
         ) -> None: ...
 
     @property
@@ -102,12 +103,14 @@ class CheckpointMetadata(DictRecord):
         return self.updated_at
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The config that names this checkpoint, for the user that it was saved or read for."""
-        named: dict[str, Any] = {"thread_id": self.thread_id, "checkpoint_id": self.checkpoint_id}
+        named: Config = {"thread_id": self.thread_id, "checkpoint_id": self.checkpoint_id}
         if self.user_id is not None:
             named["user_id"] = self.user_id
-        return named | {"checkpoint_ns": self.namespace} if self.namespace else named
+        if self.namespace:
+            named["checkpoint_ns"] = self.namespace
+        return named
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -144,7 +147,7 @@ class CheckpointInfo(CheckpointMetadata):
             metadata: Mapping[str, Any] = ...,
             namespace: str = "",
             sequence: int = 0,
-            user_id: User = None,
+            user_id: int | User = None,
             size: int = 0,
         ) -> None: ...
 
@@ -215,7 +218,7 @@ class Checkpoint(DictRecord, Generic[StateT]):
         return self.metadata.updated_at
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The config that names this checkpoint."""
         return self.metadata.config
 

@@ -70,13 +70,20 @@ def read_config(config: Config | str) -> Address:
             thread_id=config["thread_id"], user=config["user_id"], run_id=None, checkpoint_id=None, namespace=""
         )
     if type(config) is str or (isinstance(config, (str, int)) and not isinstance(config, bool)):
-        return Address(thread_id=_thread_id(config), user=None, run_id=None, checkpoint_id=None, namespace="")
+        return Address(
+            thread_id=_thread_id(config, name="thread_id"), user=None, run_id=None, checkpoint_id=None, namespace=""
+        )
     if type(config) is not dict and not isinstance(config, Mapping):
         raise ConfigError(f"config must be a mapping with a 'thread_id', or a thread id; got {type(config).__name__}")
-    thread_id = config.get("thread_id")
+    thread_id, session_id = config.get("thread_id"), config.get("session_id")
     if thread_id is None:
-        thread_id = config.get("session_id")
+        thread_id = session_id
+    elif session_id is not None and str(session_id) != str(thread_id):
+        raise ConfigError("config has a 'thread_id' and another 'session_id', which is another name for it: give one")
     if thread_id is None:
+        for name in ("thread_id", "session_id"):
+            if name in config:
+                raise ConfigError(f"config[{name!r}] is None; it must be text or a whole number")
         keys = [shown(key) for key in islice(config, len(_KEYS))]
         hint = "; pass config['configurable']" if isinstance(config.get("configurable"), Mapping) else ""
         raise ConfigError(f"config needs a 'thread_id'; it has {', '.join(keys) or 'nothing'}{hint}")
@@ -98,7 +105,7 @@ def read_user(config: Config | str) -> User:
         raise ConfigError(f"config must be a mapping; got {type(config).__name__}")
     if not (config.keys() if type(config) is dict else set(config)) <= _KEYS:
         _check_keys(config)
-    return user_of(config.get("user_id"))
+    return user_of(config.get("user_id"), "config['user_id']")
 
 
 def _check_keys(config: Config) -> None:
@@ -114,36 +121,43 @@ def _check_keys(config: Config) -> None:
         raise ConfigError(f"config has an unknown key {shown(key)}; {meant}")
 
 
-def user_of(user_id: object) -> User:
-    """Return the user for `user_id`: text, a number (its digits), `None` or `ANY_USER`."""
+def user_of(user_id: object, name: str = "user_id") -> User:
+    """Return the user for `user_id`: text, a number (its digits), `None` or `ANY_USER`. Errors call it `name`."""
     if user_id is None or isinstance(user_id, AnyUser):
         return user_id
     if isinstance(user_id, int) and not isinstance(user_id, bool):
-        return _digits("user_id", user_id)
-    user = _text("user_id", user_id)
+        return _digits(name, user_id)
+    user = _id(name, user_id)
     if user.startswith(RESERVED):
-        raise _reserved("user_id")
+        raise _reserved(name)
     return user
 
 
-def _thread_id(value: object, user: User = None) -> str:
-    """Return a thread id: text, or a number, which becomes its digits."""
+def _thread_id(value: object, user: User = None, name: str = "config['thread_id']") -> str:
+    """Return a thread id: text, or a number, which becomes its digits. Errors call it `name`."""
     if isinstance(value, int) and not isinstance(value, (bool, enum.Enum)):
-        return _digits("thread_id", value)
-    thread_id = _text("thread_id", value)
+        return _digits(name, value)
+    thread_id = _id(name, value)
     if thread_id.startswith(RESERVED) and user is not ANY_USER:
-        raise _reserved("thread_id")
+        raise _reserved(name)
     return thread_id
 
 
 def _reserved(name: str) -> ConfigError:
-    return ConfigError(f"config[{name!r}] begins with a NUL character, which is reserved: use another id")
+    return ConfigError(f"{name} begins with a NUL character, which is reserved: use another id")
 
 
 def _digits(name: str, value: int) -> str:
     if value.bit_length() > _ID_BITS:
-        raise ConfigError(f"config[{name!r}] must have at most {_ID_BITS} bits: {shown(value)}")
+        raise ConfigError(f"{name} must have at most {_ID_BITS} bits: {shown(value)}")
     return str(int(value))
+
+
+def _id(name: str, value: object) -> str:
+    """Return the id of a thread or a user, which is no number."""
+    if type(value) is str and value and value.isascii():
+        return value
+    return checked_text(name, value, "text or a whole number")
 
 
 def _optional_text(name: str, value: object) -> str | None:
@@ -157,14 +171,14 @@ def _text(name: str, value: object) -> str:
     return checked_text(f"config[{name!r}]", value)
 
 
-def checked_text(name: str, value: object) -> str:
+def checked_text(name: str, value: object, wanted: str = "text") -> str:
     """Return `value` if it is a valid id: text that is not empty and that every storage can write.
 
-    Raises ConfigError with `name` if it is not.
+    Raises ConfigError with `name` if it is not, which says that it must be `wanted`.
     """
     if not isinstance(value, str):
         hint = "; pass str(…) of it" if type(value).__name__ == "UUID" else ""
-        raise ConfigError(f"{name} must be text, not {type(value).__name__}: {shown(value)}{hint}")
+        raise ConfigError(f"{name} must be {wanted}, not {type(value).__name__}: {shown(value)}{hint}")
     # A str subclass (an enum member, say) would be a different key in some drivers.
     text = value if type(value) is str else str.__str__(value)
     if not text:

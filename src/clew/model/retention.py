@@ -55,7 +55,8 @@ class RetentionPolicy(DictRecord):
         if all(getattr(self, name) is None for name, _ in _RULES if name != "keep_every"):
             raise ConfigError(
                 "a RetentionPolicy needs max_age, max_history, max_bytes, thread_ttl or message_ttl; "
-                "without them it would keep everything"
+                "without them it would keep everything. To apply only the threads' own rules (ttl, put_retention), "
+                "leave the policy out: cleanup()"
             )
         for name in ("thread_ttl", "message_ttl"):
             ttl = getattr(self, name)

@@ -20,7 +20,7 @@ class SearchHit(DictRecord):
     """
 
     thread_id: str
-    user_id: str | None = None
+    user_id: str | int | None = None
     message: Message
     snippet: str
     start: int

@@ -77,6 +77,10 @@ class Policy(Struct, forbid_unknown_fields=True):
     """A retention policy; times in seconds. See the page on retention for the fields."""
 
     policy: Annotated[
-        dict[str, Any], Meta(description="Fields of `RetentionPolicy`: `max_history`, `thread_ttl` and others.")
-    ]
+        dict[str, Any] | None,
+        Meta(
+            description="Fields of `RetentionPolicy`: `max_history`, `thread_ttl` and others. Without it, the "
+            "server's own policy, or else only the threads' own rules."
+        ),
+    ] = None
     dry_run: Annotated[bool, Meta(description="Only report what would be removed.")] = True

@@ -50,7 +50,7 @@ class Forker:
                 return self._part_until(origin, checkpoints, messages)
 
         copied = await self._checkpointer.acopy_thread(address, target, choose=choose)
-        return self._addresses.thread_config(copied["thread_id"], self._addresses.owner_of(config))
+        return self._addresses.thread_config(str(copied["thread_id"]), self._addresses.owner_of(config))
 
     def _part_until(
         self, origin: Checkpoint, checkpoints: list[CheckpointInfo], messages: Collection[str]

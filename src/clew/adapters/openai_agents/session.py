@@ -188,7 +188,7 @@ class ClewSession:
         forked = await self._checkpointer.afork(source, session_id)
         # A copy, so that the fork of a subclass treats items in the same way.
         session = copy.copy(self)
-        session.session_id = forked["thread_id"]
+        session.session_id = str(forked["thread_id"])
         session._owns_checkpointer = False
         session._is_known_session = True
         if kept is not None:

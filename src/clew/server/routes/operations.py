@@ -49,7 +49,7 @@ async def cleanup(
     call.caller.must_be_operator()
     if not data.dry_run:
         call.caller.must_write()
-    policy = clew.RetentionPolicy.from_dict(data.policy)
+    policy = None if data.policy is None else clew.RetentionPolicy.from_dict(data.policy)
     return plain(told(await call.memory.acleanup(policy, config=_one(thread_id), dry_run=data.dry_run)))
 
 

@@ -80,5 +80,7 @@ def unreachable(error: BaseException, where: str) -> ClewError:
             return ConfigError(f"Redis at {where} has no such database ({error}); a cluster has only db 0")
         return failure(ReplyError(str(error)), where)
     if isinstance(error, RedisError | OSError | TimeoutError):
-        return StoreUnreachableError(f"Redis at {where} can't be reached: {error or type(error).__name__}", where=where)
+        # redis-py ends its messages with a full stop.
+        reason = str(error).removesuffix(".") or type(error).__name__
+        return StoreUnreachableError(f"Redis at {where} can't be reached ({reason}); try again", where=where)
     raise error
