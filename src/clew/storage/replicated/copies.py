@@ -15,7 +15,7 @@ from clew.model.commit import After, Begin, Commit, Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import Content, JournalQuery, ThreadQuery
 from clew.model.records import Basis, JournalEntry, Range, ThreadRecord, ValueRow
-from clew.storage.content import fields_of, parts, read_content
+from clew.storage.content import fields_of, parts, read_content, same_content, same_log
 from clew.storage.conversions import union
 from clew.storage.protocol import UNFINISHED, StaleBasisError, Storage
 from clew.storage.replicated.journal_format import COPY, pack
@@ -88,6 +88,10 @@ async def copy_thread(
             continue
         if content is None:
             await _delete(target, thread_id, end, found)
+        elif found == end and not own and await _is_same(content, target):
+            # Another process has copied it. To copy again would hide the thread in a store that may serve by now,
+            # and for good if this process ended before the last step.
+            pass
         elif left is not None:
             commits = copy_commits(left, end, found, unbroken, receipts=page.receipts)
             if left != content:
@@ -102,6 +106,11 @@ async def copy_thread(
             await target.trim(own)
         return True
     raise BusyError(f"thread {thread_id!r} has concurrent writers: it changed during {TRIES} reads in a row")
+
+
+async def _is_same(content: Content, store: Storage) -> bool:
+    there = await read_content(store, content.thread.thread_id)
+    return there is not None and same_content(content, there) and same_log(content, there)
 
 
 async def _begin_chain(store: Storage, thread_id: str, content: Content | None) -> None:
