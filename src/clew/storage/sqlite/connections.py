@@ -34,7 +34,7 @@ _PAGE_SIZE = 2048
 _WAL_BYTES_KEPT = 64 << 20
 
 
-def _text(stored: bytes) -> str | bytes:
+def readable_text(stored: bytes) -> str | bytes:
     """The stored text, or the bytes of damaged text."""
     try:
         return stored.decode()
@@ -227,7 +227,7 @@ class Connections:
                 raise storage_error(error, self.path) from error
         # Only now, because text that Python decodes takes longer to read.
         try:
-            return self._read(_text, work, *args)
+            return self._read(readable_text, work, *args)
         except FAILURES as error:
             raise storage_error(error, self.path) from error
 

@@ -50,6 +50,10 @@ INSERT INTO logs (thread_no, parent_log_no, parent_end) VALUES (?, ?, ?)
 -- name: give_log
 UPDATE logs SET thread_no = ? WHERE log_no = ?
 
+-- Without an index: only for a thread whose row has lost the number.
+-- name: log_of
+SELECT log_no FROM logs WHERE thread_no = ?
+
 -- name: log
 SELECT thread_no, parent_log_no, parent_end FROM logs WHERE log_no = ?
 
