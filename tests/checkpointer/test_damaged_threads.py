@@ -144,3 +144,13 @@ def test_a_damaged_lease_blocks_no_write(sqlite):
     with memory.lease(config("t1"), 60):
         memory.put_state(config("t1"), {"n": 2})
     assert memory.get_state(config("t1")) == {"n": 2}
+
+
+def test_warming_skips_a_damaged_thread_and_logs_it(sqlite, caplog):
+    with sqlite.open() as memory:
+        fill(memory)
+    damage_text(sqlite.path, "threads", "incarnation", "thread_id = 't3'")
+    change(sqlite.path, "UPDATE checkpoints SET body = x'00' WHERE thread_no = 2")
+    assert sqlite.open().warm("u") == 1
+    assert "damaged thread skipped: 't3'" in caplog.text
+    assert "damaged thread skipped: 't2'" in caplog.text
