@@ -140,7 +140,8 @@ class Connections:
         if self._identity is not None:
             return self.check_there()
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            # SQLite creates the target of a symbolic link, and O_EXCL would refuse the link.
+            os.close(os.open(os.path.realpath(self.path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
             # It exists, or SQLite will say what is wrong.
             return None
