@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,6 +16,7 @@ from clew.model.config import ANY_USER
 from clew.model.message import Message
 from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
+from clew.storage.sqlite.search_index import create_search_index, index_messages
 from clew.testing.clock import FakeClock
 
 KINDS: Final = 6
@@ -48,9 +51,15 @@ def fresh_store(kind: int, folder: Path) -> Path:
     with drawn_from(SeededChance(f"ids {kind}")):
         checkpointer = connect(f"sqlite:///{path}", clock=FakeClock(_BEGIN), synchronous="NORMAL")
         try:
-            fill(checkpointer, random)
+            with checkpointer.watch({"user_id": ANY_USER}):
+                fill(checkpointer, random)
+            checkpointer.lease("t", 60)
         finally:
             checkpointer.release()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        # Clew creates it for large stores only.
+        create_search_index(connection)
+        index_messages(connection, at_once=8)
     return path
 
 
