@@ -154,3 +154,19 @@ def test_warming_skips_a_damaged_thread_and_logs_it(sqlite, caplog):
     assert sqlite.open().warm("u") == 1
     assert "damaged thread skipped: 't3'" in caplog.text
     assert "damaged thread skipped: 't2'" in caplog.text
+
+
+@pytest.mark.parametrize("token", [None, -5, 0, (1 << 63) - 1])
+def test_a_damaged_counter_of_tokens_blocks_no_lease_and_tokens_grow(sqlite, token):
+    with sqlite.open() as memory:
+        tokens = []
+        for _ in range(3):
+            with memory.lease("t", 60) as lease:
+                tokens.append(lease.token)
+    change(sqlite.path, "DELETE FROM last_token" if token is None else f"UPDATE last_token SET token = {token}")
+    memory = sqlite.open()
+    for thread in ("t", "t", "other", "t"):
+        with memory.lease(thread, 60) as lease:
+            tokens.append(lease.token)
+            memory.put_state(thread, {"n": 1})
+    assert tokens == sorted(set(tokens))
