@@ -58,7 +58,7 @@ MUTATIONS = [
     _lua("fence", "rules", "if token ~= tonumber(fence) then", "if token and token < tonumber(fence) then"),
     _lua("fence", "layout", "if lease.space == space or not lease.space then", "if lease then"),
     _lua("fence", "commit", "if thread.owner ~= lease_space then take(LEASE) end\n", ""),
-    _lua("fence", "content_rules", "if lease.space and lease.space ~= t.owner then", "if false then"),
+    _lua("fence", "content_rules", "if t.owner ~= '' and lease.space and lease.space ~= t.owner then", "if false then"),
     _lua("exists", "content_rules", "  if kept then return refuse('exists') end\n", ""),
     _lua("source", "source", "visible_thread(user)", "visible_thread('*')"),
     _lua("source", "content_rules", "if fork.found ~= '+' then", "if fork.found == 'origin' then"),

@@ -38,8 +38,8 @@ MUTATIONS = [
     _sqlite(
         "kept",
         "receipts.py",
-        "    if sequence > thread.sequence - RECEIPTS_KEPT:\n",
-        "    if sequence > thread.sequence - RECEIPTS_KEPT + 2:\n",
+        "sequence > thread.sequence - RECEIPTS_KEPT:\n",
+        "sequence > thread.sequence - RECEIPTS_KEPT + 2:\n",
     ),
     _sqlite(
         "kept",

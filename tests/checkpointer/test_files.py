@@ -242,6 +242,15 @@ def test_a_new_file_and_its_log_are_for_their_user_only(tmp_path):
     assert set(modes.values()) == {0o600}
 
 
+def test_a_new_file_behind_a_symbolic_link_is_for_its_user_only(tmp_path):
+    link, path = tmp_path / "link.db", tmp_path / "there" / "agent.db"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    with umask(0o022), clew.connect(f"sqlite:///{link}") as memory:
+        memory.put_state("t", {"a": 1})
+        assert {each.stat().st_mode & 0o777 for each in path.parent.iterdir()} == {0o600}
+
+
 def test_a_file_that_is_there_keeps_its_permissions(tmp_path):
     path = tmp_path / "agent.db"
     path.touch(0o640)

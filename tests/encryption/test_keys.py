@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import closing
+from zlib import crc32
 
 import pytest
 
 import clew
 from clew.storage.encrypted import encrypted_in
 from tests.checkpointer.support import MemoryStore, text
-from tests.encryption.support import NEW, OLD, ONLY_NEW, ROTATED, dump, opened
+from tests.encryption.support import ENCRYPTION, NEW, OLD, ONLY_NEW, ROTATED, dump, opened
 
 WRONG = clew.Encryption(keys={"old": NEW})
 READING = clew.Encryption(keys={"old": OLD}, plain="read")
@@ -332,3 +333,28 @@ def test_reading_a_record_whose_key_is_missing_names_the_record(store, given):
 def test_without_encryption_there_is_nothing_to_reseal(store):
     with pytest.raises(clew.ConfigError, match="encryption="):
         store.open().reseal()
+
+
+def test_a_damaged_record_of_the_keys_is_named_and_is_not_taken_for_a_wrong_key_or_none(sqlite):
+    memory = opened(sqlite)
+    begin(memory)
+    memory.release()
+
+    def write(record: bytes) -> None:
+        with closing(sqlite3.connect(sqlite.path)) as connection, connection:
+            connection.execute("UPDATE own SET data = ? WHERE name = 'keys'", (record,))
+
+    with closing(sqlite3.connect(sqlite.path)) as connection:
+        ((stored,),) = connection.execute("SELECT data FROM own WHERE name = 'keys'").fetchall()
+    flipped = [stored[:at] + bytes([stored[at] ^ 1 << at % 8]) + stored[at + 1 :] for at in range(len(stored))]
+    no_keys = b"\x01" + crc32(b"\x80").to_bytes(4) + b"\x80"
+    for record in (*flipped, stored[:-1], b"", b"\x80", no_keys):
+        write(record)
+        for given in (ENCRYPTION, None):
+            memory = opened(sqlite, given)
+            for call in (memory.setup, lambda memory=memory: memory.put_state("u", {"n": 1})):
+                with pytest.raises(clew.CorruptRecordError, match="record of its encryption keys"):
+                    call()
+            memory.release()
+    write(stored)
+    assert opened(sqlite).get_state("t") == state(2)

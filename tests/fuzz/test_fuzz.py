@@ -58,7 +58,7 @@ def test_the_same_number_is_the_same_damage(tmp_path):
         (tmp_path / folder).mkdir()
         path = fresh_store(3, tmp_path / folder)
         before = path.read_bytes()
-        made.append((before, damage(path, Random(7)), path.read_bytes()))
+        made.append((before, damage(path, Random(8)), path.read_bytes()))
     assert made[0] == made[1]
     assert made[0][0] != made[0][2]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import pytest
 import redis
 
 import clew
@@ -64,3 +67,88 @@ def test_a_flipped_bit_in_one_thread_stops_no_call_for_the_whole_store():
     for name in kept:
         server.delete(name)
     server.close()
+
+
+HEADERS = [
+    pytest.param(lambda member: member[:1] + b"9" + member[2:], id="version"),
+    pytest.param(lambda member: member[:40], id="cut"),
+    pytest.param(lambda member: b"", id="empty"),
+]
+
+
+@pytest.fixture
+def damaged_header():
+    """Return a function that makes a store of three threads and damages the header of the second."""
+    url, prefix = shared_redis(), f"headers-{new_id()}"
+    server: Any = redis.Redis.from_url(url)
+
+    def damage(change: Callable[[bytes], bytes]) -> tuple[clew.BaseCheckpointer, Any, bytes]:
+        with clew.connect(url, prefix=prefix) as memory:
+            for name in ("t1", "t2", "t3"):
+                memory.put_state({"thread_id": name, "user_id": "u"}, {"n": name})
+            memory.put_state({"thread_id": "other", "user_id": "v"}, {"n": 1})
+            with memory.lease({"thread_id": "t2", "user_id": "u"}, 60):
+                pass
+        key = f"{prefix}:{{t2}}:t".encode()
+        (header,) = server.zrangebyscore(key, 0, 0)
+        server.zrem(key, header)
+        server.zadd(key, {change(header): 0})
+        return clew.connect(url, prefix=prefix, retry_for=0.5), server, key
+
+    yield damage
+    for key in server.scan_iter(f"{prefix}:*"):
+        server.delete(key)
+    server.close()
+
+
+@pytest.mark.parametrize("change", HEADERS)
+def test_a_thread_with_a_damaged_header_is_listed_for_its_user_and_erased_with_the_others(damaged_header, change):
+    memory, server, key = damaged_header(change)
+    listed = {each.thread_id: bool(each.metadata.get("damage")) for each in memory.list_threads({"user_id": "u"})}
+    assert set(listed) == {"t1", "t2", "t3"}
+    assert {each.thread_id for each in memory.list_threads({"user_id": "v"})} == {"other"}
+    assert memory.erase_user("u") == 3
+    assert not server.exists(key)
+    assert [each.thread_id for each in memory.list_threads({"user_id": clew.ANY_USER})] == ["other"]
+    memory.release()
+
+
+@pytest.mark.parametrize("change", HEADERS)
+def test_a_thread_with_a_damaged_header_is_deleted_by_any_user_only(damaged_header, change):
+    memory, server, key = damaged_header(change)
+    for user in ("u", "v"):
+        with pytest.raises(clew.CorruptRecordError, match="t2"):
+            memory.delete_thread({"thread_id": "t2", "user_id": user})
+    memory.delete_thread({"thread_id": "t2", "user_id": clew.ANY_USER})
+    assert not server.exists(key)
+    memory.put_state({"thread_id": "t2", "user_id": "v"}, {"n": 2})
+    assert memory.get_state({"thread_id": "t2", "user_id": "v"}) == {"n": 2}
+    memory.release()
+
+
+def test_a_store_with_a_damaged_header_and_a_damaged_lease_is_cleared(damaged_header):
+    memory, server, key = damaged_header(lambda member: member[:1] + b"9" + member[2:])
+    with memory.lease({"thread_id": "t1", "user_id": "u"}, 60):
+        (lease,) = [each for each in server.zrange(key.replace(b"t2", b"t1"), 0, -1) if each.startswith(b"L")]
+        server.zadd(key, {b"L2 x" + lease[4:]: server.zscore(key.replace(b"t2", b"t1"), lease)})
+    assert memory.clear_all() == 4
+    assert not server.exists(key)
+    assert memory.list_threads({"user_id": clew.ANY_USER}) == []
+    memory.release()
+
+
+def test_a_damaged_entry_of_the_feed_is_a_gap(damaged_header):
+    memory, server, key = damaged_header(lambda member: member)
+    feed = key.replace(b"{t2}:t", b"{feed}")
+
+    async def main() -> list[str]:
+        async with memory.awatch({"thread_id": "t1", "user_id": "u"}) as watch:
+            position = watch.position
+        server.xadd(feed, {"t": key, "i": b"\xff", "s": b"none", "o": b"+u", "f": b"x"})
+        async with asyncio.timeout(60), memory.awatch({"thread_id": "t1", "user_id": "u"}, since=position) as watch:
+            first = (await anext(watch)).kind
+            await memory.aput_state({"thread_id": "t1", "user_id": "u"}, {"n": 2})
+            return [first, (await anext(watch)).kind]
+
+    assert memory.run(main(), "main") == ["gap", "checkpoint"]
+    memory.release()

@@ -14,7 +14,7 @@ from typing import Any
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import BAD_RECORD, check_columns
 from clew.checkpointer.thread_pages import thread_pages
-from clew.errors import ConflictError, CorruptRecordError, SchemaVersionError
+from clew.errors import UNREADABLE, ConflictError, CorruptRecordError, SchemaVersionError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
 from clew.model.config import ANY_USER, Address, Config, User
@@ -88,14 +88,21 @@ class Sweeper:
         return found[0].size if found else 0
 
     async def delete_threads(self, user: User, progress: Progress | None) -> int:
-        """Delete all threads of `user` and reclaim the space; returns how many there were."""
+        """Delete all threads of `user` and reclaim the space; returns how many there were.
+
+        A thread that can't be deleted stops no other. Raises CorruptRecordError at the end, with their ids.
+        """
         engine, count = self._engine, 0
-        lost: list[str] = []
+        lost: dict[str, str] = {}
         async for record in self.each_thread(None, progress, user):
-            if record.damage and not await engine.threads(ThreadQuery(user=ANY_USER, thread_id=record.thread_id)):
-                lost.append(record.thread_id)
+            if record.damage and not await self._can_be_named(record):
+                lost[record.thread_id] = "its id is damaged"
                 continue
-            await self.commit(record, remove=Removal(thread=True))
+            try:
+                await self.commit(record, remove=Removal(thread=True))
+            except UNREADABLE as error:
+                lost[record.thread_id] = str(error)
+                continue
             for whose in {user, record.user_id}:
                 # A caller that deletes a thread may create it again, also after deleting all threads.
                 engine.forget(address_of(record, whose))
@@ -103,11 +110,19 @@ class Sweeper:
         await engine.retry(engine.storage.reclaim)
         if lost:
             raise CorruptRecordError(
-                f"{len(lost)} threads could not be deleted because their ids are damaged "
-                f"({', '.join(map(repr, lost[:5]))}…); {count} others were deleted. Remove the damaged ones by hand",
+                f"{len(lost)} threads could not be deleted ({_reasons(lost)}); {count} others were deleted. Remove the "
+                "damaged ones by hand",
                 thread_ids=tuple(lost),
             )
         return count
+
+    async def _can_be_named(self, record: ThreadRecord) -> bool:
+        """Return whether the thread of a damaged record is found by the record's id."""
+        try:
+            return bool(await self._engine.threads(ThreadQuery(user=ANY_USER, thread_id=record.thread_id)))
+        except UNREADABLE:
+            # It was found, and can't be read.
+            return True
 
     # Commits
 
@@ -220,6 +235,12 @@ class Sweeper:
             query = ValueQuery(thread_id=record.thread_id, user=ANY_USER, ranges=some, data=True)
             for row in (await self._engine.values(query)).rows:
                 yield row
+
+
+def _reasons(lost: dict[str, str]) -> str:
+    """The first few ids with the reasons, for a message."""
+    some = [f"{thread_id!r}: {reason}" for thread_id, reason in list(lost.items())[:5]]
+    return "; ".join(some) + ("; …" if len(lost) > len(some) else "")
 
 
 def address_of(record: ThreadRecord, user: User = ANY_USER) -> Address:

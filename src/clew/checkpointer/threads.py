@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
@@ -14,7 +15,7 @@ from clew.checkpointer.descriptions import Change, ExistingMetadata, ThreadChang
 from clew.checkpointer.engine import STALE_ATTEMPTS, Engine, too_busy
 from clew.checkpointer.labels import wanted_labels
 from clew.checkpointer.loader import Loader
-from clew.checkpointer.records import listed_thread, thread_info
+from clew.checkpointer.records import BAD_RECORD, listed_thread, thread_info
 from clew.checkpointer.runner import Runner
 from clew.checkpointer.sweeper import address_of
 from clew.checkpointer.thread_pages import all_threads, checked_place
@@ -26,6 +27,8 @@ from clew.model.queries import CheckpointPage, CheckpointQuery, ThreadQuery, Val
 from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
 from clew.storage.protocol import StaleBasisError
+
+_log = logging.getLogger("clew")
 
 
 class ThreadMethods(Generic[StateT]):
@@ -165,19 +168,30 @@ class ThreadMethods(Generic[StateT]):
         return None if loaded is None else loaded.state
 
     async def awarm(self, user_id: str | int | None, limit: int = 3) -> int:
-        """Load the user's most recently active threads into the cache; returns how many there were."""
+        """Load the user's most recently active threads into the cache; returns how many there were.
+
+        Damaged threads are skipped and logged.
+        """
         engine = self._engine
         user: User = engine.users.given(user_id)
         warmed = 0
         for record in await engine.threads(ThreadQuery(user=user, limit=checked_limit(limit))):
-            address = address_of(record, record.user_id)
-            # Read with the values even if this process knows them: a shared cache may not have them.
-            page = await self._loader.page(address, detail="state")
-            if page.checkpoints:
-                packed = engine.codec.pack(self._loader.decode_page(address, page).state, name="state")
-                await engine.cache.put(_cache_key(address), packed, _version_of(page))
-                warmed += 1
+            try:
+                warmed += await self._warm(address_of(record, record.user_id))
+            except BAD_RECORD as error:
+                _log.warning("damaged thread skipped: %r: %s", record.thread_id, error)
         return warmed
+
+    async def _warm(self, address: Address) -> bool:
+        """Load the thread's head into the cache. Returns whether there is one."""
+        engine = self._engine
+        # Read with the values even if this process knows them: a shared cache may not have them.
+        page = await self._loader.page(address, detail="state")
+        if not page.checkpoints:
+            return False
+        packed = engine.codec.pack(self._loader.decode_page(address, page).state, name="state")
+        await engine.cache.put(_cache_key(address), packed, _version_of(page))
+        return True
 
     put_state_cache = blocking(aput_state_cache)
     if TYPE_CHECKING:

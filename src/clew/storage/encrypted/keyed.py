@@ -2,13 +2,15 @@
 
 A store has a record of the keys that it is sealed with: their ids, each with a check value that
 only the key can produce and that reveals nothing about it. The first sealed commit writes the
-record, and each process reads it before its first operation.
+record, and each process reads it before its first operation. The record is a byte for its format,
+the CRC-32 of the rest (4 bytes, big-endian), and a msgpack map with at least one key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -21,6 +23,8 @@ from clew.storage.wrapper import Kind, StorageWrapper
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+_FORMAT: Final = b"\x01"
+_HEADER: Final = 5
 _T = TypeVar("_T")
 _READS: Final = ("checkpoints", "values", "attachments", "messages", "search", "threads")
 """The operations that calls wait for most often."""
@@ -82,7 +86,7 @@ class KeyedStorage(StorageWrapper):
             if self.keys is None or self.keys.current in known:
                 break
             known[self.keys.current] = self.keys.checks[self.keys.current]
-            if await self.inner.put_own(Own.KEYS, _encode(known), instead_of=stored):
+            if await self.inner.put_own(Own.KEYS, _packed(known), instead_of=stored):
                 break
         self._admitted = self._enlisted = True
         self._open("apply", *_READS)
@@ -93,7 +97,7 @@ class KeyedStorage(StorageWrapper):
         if self.keys is not None and stored is not None:
             only = {self.keys.current: self.keys.checks[self.keys.current]}
             # If another process has added a key meanwhile, the record stays unchanged.
-            await self.inner.put_own(Own.KEYS, _encode(only), instead_of=stored)
+            await self.inner.put_own(Own.KEYS, _packed(only), instead_of=stored)
 
 
 def ungated(storage: Storage) -> Storage:
@@ -114,10 +118,29 @@ def _check(known: Mapping[str, bytes], keys: Keys | None) -> None:
         raise missing_key("the store", *known)
 
 
+def _packed(known: Mapping[str, bytes]) -> bytes:
+    content = _encode(known)
+    return _FORMAT + crc32(content).to_bytes(4) + content
+
+
 def _read(stored: bytes | None) -> dict[str, bytes]:
+    """Return the keys in the store's record; none if it has no record. Raises CorruptRecordError."""
+    if stored is None:
+        return {}
+    content = memoryview(stored)[_HEADER:]
+    if stored[:_HEADER] != _FORMAT + crc32(content).to_bytes(4):
+        raise _damaged("wrong checksum")
     try:
-        return {} if stored is None else _decode(stored)
+        known = _decode(content)
     except UNDECODABLE as error:
-        raise CorruptRecordError(
-            f"the store's record of its encryption keys is damaged: {error}; restore it from a backup"
-        ) from error
+        raise _damaged(error) from error
+    if not known:
+        # Such a record is never written. The store would pass for one that is not encrypted.
+        raise _damaged("it has no key")
+    return known
+
+
+def _damaged(problem: object) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"the store's record of its encryption keys ({Own.KEYS.value!r}) is damaged: {problem}; restore it from a backup"
+    )

@@ -141,7 +141,11 @@ def page(question: Asked, query: FeedQuery, rows: Sequence[Any], users: UserColu
     last = places[-1] if more else Position(generation, whole)
     if places:
         places[-1] = last
-    entries = [_entry(str(place), row, users) for place, row in zip(places, found, strict=False)]
+    try:
+        entries = [_entry(str(place), row, users) for place, row in zip(places, found, strict=False)]
+    except (ValueError, TypeError):
+        # An entry is damaged, and nobody knows which thread it is about.
+        return FeedPage(position=str(now), gap=True)
     return FeedPage(position=str(last), entries=tuple(entries), more=more or start.page is not None)
 
 

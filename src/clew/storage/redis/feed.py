@@ -73,7 +73,11 @@ class FeedReader:
         if not found or found[0][0] != after.encode():
             return FeedPage(position=await self._watch(), gap=True)
         rest = found[1:]
-        entries = tuple([self._entry(*each) for each in rest[: query.limit]])
+        try:
+            entries = tuple([self._entry(*each) for each in rest[: query.limit]])
+        except ValueError:
+            # An entry is damaged, and nobody knows which thread it is about.
+            return FeedPage(position=await self._watch(), gap=True)
         return FeedPage(
             position=entries[-1].position if entries else after, entries=entries, more=len(rest) > query.limit
         )

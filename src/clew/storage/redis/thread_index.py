@@ -247,9 +247,8 @@ async def _see(caller: Caller, keys: Keys, query: ThreadQuery, batch: list[Entry
                 raise answer
             read = thread_record(answer, name)
         except CorruptRecordError:
-            # Its owner is unknown too.
-            if query.user is ANY_USER:
-                found.append(Found(_NO_HEADER, COLUMNS.unreadable(thread_id=name)))
+            # Its owner is unknown too: it is listed for everybody whose index has it.
+            found.append(Found(_NO_HEADER, COLUMNS.unreadable(thread_id=name)))
             continue
         if read is None or (query.user is not ANY_USER and read[0].user_id != query.user):
             gone.setdefault(index, []).extend((text_bytes(name), bound))

@@ -269,6 +269,7 @@ class Applier:
             found = self._execute(_SQL["checkpoint"], (checkpoint_id, thread.thread_no, namespace)).fetchone()
             if found:
                 _, sequence, parent, saved, created, _, _ = found
+                parent = parent if type(parent) is str else None
                 saved_at = moment_or_none(saved)
                 created_at = saved_at if created is None else moment_or_none(created)
         return Applied(

@@ -34,7 +34,7 @@ _PAGE_SIZE = 2048
 _WAL_BYTES_KEPT = 64 << 20
 
 
-def _text(stored: bytes) -> str | bytes:
+def readable_text(stored: bytes) -> str | bytes:
     """The stored text, or the bytes of damaged text."""
     try:
         return stored.decode()
@@ -140,7 +140,8 @@ class Connections:
         if self._identity is not None:
             return self.check_there()
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            # SQLite creates the target of a symbolic link, and O_EXCL would refuse the link.
+            os.close(os.open(os.path.realpath(self.path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
             # It exists, or SQLite will say what is wrong.
             return None
@@ -227,7 +228,7 @@ class Connections:
                 raise storage_error(error, self.path) from error
         # Only now, because text that Python decodes takes longer to read.
         try:
-            return self._read(_text, work, *args)
+            return self._read(readable_text, work, *args)
         except FAILURES as error:
             raise storage_error(error, self.path) from error
 

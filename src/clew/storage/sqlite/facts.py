@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from clew.model.commit import Commit, NewCheckpoint
 from clew.model.config import ANY_USER, User
@@ -12,18 +13,10 @@ from clew.storage.facts import StoredRow
 from clew.storage.rules import is_open_to
 from clew.storage.sqlite.removals import shared_before
 from clew.storage.sqlite.schema import named
-from clew.storage.sqlite.thread import Thread, ThreadRow
+from clew.storage.sqlite.thread import Thread, readable_row
 
 _SQL = named("writes.sql")
 _UNREADABLE = "its row can't be read"
-_SOME = (str, type(None))
-_THREAD_TYPES = frozenset(
-    (int, owner, int, str, *[int] * 9, chain, at, points, int)
-    for owner in _SOME
-    for chain in _SOME
-    for at in (int, type(None))
-    for points in (bytes, type(None))
-)
 
 
 class SQLiteFacts:
@@ -58,32 +51,41 @@ class SQLiteFacts:
         if known is None:
             row = self._execute(_SQL["thread"], (thread_id,)).fetchone()
             if row is not None:
-                known = Thread(thread_id, row)
-                if (damage := self._damage_of(known, row)) is None:
+                mended = readable_row(row)
+                known = Thread(thread_id, mended or row)
+                if (damage := _UNREADABLE if mended else self._damage_of(known)) is None:
                     self._threads[thread_id] = known
-                elif isinstance(known.owner, str) and not is_open_to(known.owner, self._user):
+                elif isinstance(row[1], str) and not is_open_to(row[1], self._user):
                     # The rules refuse the commit as for an undamaged thread, so a stranger learns nothing more.
                     return known
-                elif not self._even_damaged or damage == _UNREADABLE:
+                elif not self._even_damaged or (type(row[1]) is not type(known.owner) and self._user is not ANY_USER):
+                    # Nobody knows who the owner is, so only `ANY_USER` may delete it.
                     raise damaged_thread(thread_id, damage)
+                elif mended:
+                    self._find_log(known)
         return known
+
+    def _find_log(self, thread: Thread) -> None:
+        """Find the log of a thread whose row may have lost its number, so that its values are deleted too."""
+        if thread.log_no < 0 and (found := self._execute(_SQL["log_of"], (thread.thread_no,)).fetchone()):
+            thread.log_no = found[0]
 
     def end_of_missing(self, thread_id: str) -> str | None:
         found = self._execute(_SQL["end_of_missing"], (thread_id,)).fetchone()
         # A damaged record counts as missing.
         return found[0] if found and type(found[0]) is str else None
 
-    def _damage_of(self, thread: Thread, row: ThreadRow) -> str | None:
-        if tuple(map(type, row)) not in _THREAD_TYPES:
-            return _UNREADABLE
+    def _damage_of(self, thread: Thread) -> str | None:
         if damage := thread.mend():
             return damage_of([damage])
         self._write_buffered()
-        head = self._execute(_SQL["main_head"], (thread.thread_no,)).fetchone()
-        if head is not None and head[1] > thread.sequence:
+        rows = self._execute(_SQL["main_head"], (thread.thread_no,))
+        head = rows.fetchone()
+        if head is not None and (type(head[1]) is not int or head[1] > thread.sequence):
             # A new checkpoint would get a lower number than the head, and would not be found.
+            rows.close()
             return damage_of(["sequence"])
-        thread.heads[""] = None if head is None else head[0]
+        thread.heads[""] = _first_readable(head, rows)
         return None
 
     def has_applied(self, thread: Thread, commit: Commit) -> bool:
@@ -101,9 +103,8 @@ class SQLiteFacts:
             rows = self._execute(_SQL["other_head"], (thread.thread_no, namespace))
         else:
             rows = self._execute(_SQL["main_head"], (thread.thread_no,))
-        found = next((row for row in rows if row[0] not in without), None)
+        head = _first_readable(None, (row for row in rows if row[0] not in without))
         rows.close()
-        head = found[0] if found is not None else None
         if not without:
             thread.heads[namespace] = head
         return head
@@ -122,6 +123,13 @@ class SQLiteFacts:
     def rows(self, thread: Thread, first: int, end: int) -> list[StoredRow]:
         rows = self._execute(_SQL["values_between"], (thread.log_no, first, end)).fetchall()
         return [row for row in rows if row[0] + row[1] > first]
+
+
+def _first_readable(first: tuple[Any, ...] | None, rows: Iterable[tuple[Any, ...]]) -> str | None:
+    """The id of the newest checkpoint whose id can be read: a damaged one does not block its thread."""
+    if first is not None and type(first[0]) is str:
+        return first[0]
+    return next((row[0] for row in rows if type(row[0]) is str), None)
 
 
 class FastPathFacts(SQLiteFacts):

@@ -14,6 +14,7 @@ from clew.ids import new_id
 from clew.model.commit import Commit
 from clew.model.feed import FeedEntry, FeedPage, FeedParts, FeedQuery
 from clew.storage import feed
+from clew.storage.columns import LARGEST
 from clew.storage.conversions import UNDECODABLE, micros
 from clew.storage.sqlite.bulk import BulkStatement, Column
 from clew.storage.sqlite.schema import named
@@ -23,6 +24,7 @@ _SQL = named("feed.sql")
 _ADD = BulkStatement(_SQL["add"])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(FeedParts).decode
+_ENTRY_TYPES = frozenset((int, str, owner, str, int, bytes) for owner in (str, type(None)))
 _SECOND = 1_000_000
 LOOK_SECONDS = 0.15
 """How often a waiting watcher looks for commits of other processes."""
@@ -54,25 +56,37 @@ class FeedWriter:
         """Called at the start of a transaction if another connection has written: check whether somebody watches."""
         self.until = 0
         if self._execute(_SQL["exists"]).fetchone():
-            found = self._execute(_SQL["state"]).fetchone()
-            if found is not None and type(found[1]) is int:
-                self.until = found[1]
+            # Not the generation, which may be damaged: no write needs it.
+            found = self._execute(_SQL["until"]).fetchone()
+            if found is not None and type(found[0]) is int:
+                self.until = found[0]
+                if self._is_full():
+                    self._end()
 
     def begin(self) -> None:
         """Called at the start of a transaction: end a feed that nobody watches any more."""
         self.written = False
         if self.until and self.until < _now():
-            self.until = 0
-            self._execute(_SQL["end"])
-            self._execute(_SQL["empty"])
+            self._end()
+
+    def _end(self) -> None:
+        self.until = 0
+        self._execute(_SQL["end"])
+        self._execute(_SQL["empty"])
+
+    def _is_full(self) -> bool:
+        """Whether an entry has a damaged number, after which numbers could not grow."""
+        (last,) = self._execute(_SQL["last"]).fetchone()
+        return last is not None and last > LARGEST
 
     def watch(self) -> None:
-        """Begin the feed, or note that it is watched."""
+        """Begin the feed, or note that it is watched. A damaged feed begins anew."""
         self._execute(_SQL["create_state"])
         self._execute(_SQL["create_feed"])
         until = _now() + feed.KEPT_FOR * _SECOND
-        if self._execute(_SQL["state"]).fetchone() is None:
-            self._execute(_SQL["empty"])
+        state = self._execute(_SQL["state"]).fetchone()
+        if state is None or not _is_readable(state) or self._is_full():
+            self._end()
             self._execute(_SQL["begin"], (new_id(), until))
         else:
             self._execute(_SQL["renew"], (until,))
@@ -160,12 +174,14 @@ class Found(NamedTuple):
 def read(connection: sqlite3.Connection, query: FeedQuery) -> Found:
     """Answer `query`, without waiting. The page is `None` if there is no feed."""
     state = connection.execute(_SQL["state"]).fetchone() if connection.execute(_SQL["exists"]).fetchone() else None
-    if state is None or not isinstance(state[0], str) or not isinstance(state[1], int):
+    if state is None or not _is_readable(state):
         return Found(None, note=True, last=0)
     generation, until = state
     note = until < _now() + (feed.KEPT_FOR - feed.RENEWED) * _SECOND
     first, last = connection.execute(_SQL["bounds"]).fetchone()
     first, last = first or 1, last or 0
+    if last > LARGEST:
+        return Found(None, note=True, last=0)
     now = feed.numbered(generation, last)
     if query.after is None:
         return Found(FeedPage(position=now), note, last)
@@ -174,10 +190,18 @@ def read(connection: sqlite3.Connection, query: FeedQuery) -> Found:
     if after is None or end is None or not first - 1 <= after <= last:
         return Found(FeedPage(position=now, gap=True), note, last)
     rows = connection.execute(_SQL["page"], (after, end, query.limit + 1)).fetchall()
+    if any(tuple(map(type, row)) not in _ENTRY_TYPES for row in rows):
+        # Nobody knows which thread a damaged entry is about.
+        return Found(FeedPage(position=now, gap=True), note, last)
     entries = tuple([_entry(generation, row) for row in rows[: query.limit]])
     more = len(rows) > query.limit
     position = entries[-1].position if more else feed.numbered(generation, max(after, end))
     return Found(FeedPage(position=position, entries=entries, more=more), note, last)
+
+
+def _is_readable(state: tuple[object, object]) -> bool:
+    generation, until = state
+    return isinstance(generation, str) and isinstance(until, int)
 
 
 def last_number(connection: sqlite3.Connection) -> int:

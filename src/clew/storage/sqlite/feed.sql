@@ -22,6 +22,9 @@ CREATE TABLE IF NOT EXISTS feed (
 -- name: exists
 SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'feed_state'
 
+-- name: until
+SELECT until FROM feed_state
+
 -- name: state
 SELECT generation, until FROM feed_state
 

@@ -38,7 +38,7 @@ def add_receipts(connection: sqlite3.Connection, thread: Thread, commit: Commit,
 
 def keep_receipt(connection: sqlite3.Connection, thread: Thread, commit_id: str, sequence: int) -> None:
     """Add the receipt of the commit with number `sequence`, unless it is too old to be kept."""
-    if sequence > thread.sequence - RECEIPTS_KEPT:
+    if type(commit_id) is str and sequence > thread.sequence - RECEIPTS_KEPT:
         _add(connection, thread, commit_id, place_of(sequence))
 
 

@@ -117,7 +117,11 @@ def remove_thread(connection: sqlite3.Connection, thread: Thread, index: Message
     connection.execute(_SQL["drop_receipts"], number)
     connection.execute(_SQL["drop_labels"], number)
     connection.execute(_SQL["drop_thread"], number)
-    connection.execute(_SQL["drop_lease"], (thread.thread_id, lease_space(thread, ANY_USER)))
+    if thread.owner == "":
+        # Its owner is damaged, and so the space of its lease is unknown.
+        connection.execute(_SQL["drop_leases"], (thread.thread_id,))
+    else:
+        connection.execute(_SQL["drop_lease"], (thread.thread_id, lease_space(thread, ANY_USER)))
     return thread.checkpoint_count + thread.message_count
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from clew.model.config import User
 from clew.model.records import JournalEntry, LeaseRecord
+from clew.storage.columns import LARGEST
 from clew.storage.conversions import micros, moment
 from clew.storage.holders import lease_of, lease_space, turn_after
 from clew.storage.protocol import Own
@@ -43,7 +44,9 @@ class LeaseRequest:
         last = _lease(thread_id, found) if found else None
 
         def draw() -> int:
-            return int(execute(_SQL["next_token"]).fetchone()[0])
+            least = 0 if last is None else last.token
+            found = execute(_SQL["next_token"], (least, LARGEST)).fetchone()
+            return int(found[0]) if found else _new_token(applier, now)
 
         turn = turn_after(last, holder=holder, now=now, ttl=self.ttl, draw=draw)
         if turn is not None:
@@ -51,6 +54,19 @@ class LeaseRequest:
             execute(_SQL["put_lease"], (thread_id, space, turn.holder, turn.token, *times))
             last = lease_of(thread_id, turn)
         return last or LeaseRecord(thread_id=thread_id, holder=holder, token=0, since=now, expires_at=now)
+
+
+def _new_token(applier: Applier, now: datetime) -> int:
+    """Replace the damaged counter of tokens, and return a token that is greater than all before.
+
+    Microseconds since 1970 are more than any counter of leases has reached.
+    """
+    execute = applier.connection.execute
+    (greatest,) = execute(_SQL["greatest_token"], (LARGEST - 1,)).fetchone()
+    token = max(micros(now), greatest or 0) + 1
+    execute(_SQL["drop_token"])
+    execute(_SQL["put_token"], (token,))
+    return token
 
 
 def index_some_messages(applier: Applier) -> bool:
@@ -73,6 +89,8 @@ def _lease(thread_id: str, row: tuple[str, int, int, int]) -> LeaseRecord | None
     if tuple(map(type, row)) != (str, int, int, int):
         return None
     holder, token, since, expires_at = row
+    if not 0 <= token < LARGEST:
+        return None
     try:
         return LeaseRecord(
             thread_id=thread_id, holder=holder, token=token, since=moment(since), expires_at=moment(expires_at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from clew.model.records import Basis
 from clew.storage.columns import LARGEST
 from clew.storage.conversions import moment_or_none
@@ -17,6 +19,29 @@ ThreadRow = tuple[
     int, str | None, int, str, int, int, int, int, int, int, int, int, int, str | None, int | None, bytes | None, int
 ]
 """The columns of the statement `thread`, in order."""
+_STAND_INS: Final[tuple[tuple[tuple[type, ...], Any], ...]] = (
+    ((int,), -1),
+    ((str, type(None)), ""),
+    ((int,), -1),
+    ((str,), ""),
+    *[((int,), 0)] * 9,
+    ((str, type(None)), None),
+    ((int, type(None)), None),
+    ((bytes, type(None)), None),
+    ((int,), 0),
+)
+"""The types of the columns, and what replaces a value of another type."""
+
+
+def readable_row(row: tuple[Any, ...]) -> ThreadRow | None:
+    """`row` with stand-ins for its unreadable columns; `None` if all can be read.
+
+    Such a thread can only be deleted.
+    """
+    mended = [
+        value if type(value) in types else stand_in for value, (types, stand_in) in zip(row, _STAND_INS, strict=True)
+    ]
+    return None if all(one is other for one, other in zip(row, mended, strict=True)) else tuple(mended)
 
 
 class Thread:

@@ -21,8 +21,8 @@ from clew.storage.columns import damaged_thread
 from clew.storage.feed import Bell
 from clew.storage.loops import forget_closed
 from clew.storage.sqlite.applier import Applier
-from clew.storage.sqlite.connections import Connections, wait_until_released
-from clew.storage.sqlite.failures import FILE_FAILURES, error_code, storage_error
+from clew.storage.sqlite.connections import Connections, readable_text, wait_until_released
+from clew.storage.sqlite.failures import FILE_FAILURES, error_code, is_undecodable, storage_error
 from clew.storage.sqlite.fts5 import is_index_damaged
 from clew.storage.sqlite.wal_checkpoints import WalCheckpoints
 
@@ -278,7 +278,7 @@ class Writer:
             parts = [Job([commit]) for commit in job.commits] or [Job(call=job.call)]
             for part in parts:
                 try:
-                    self._transaction([part], fast_path=False)
+                    self._alone(part)
                 except _FileFailedError as failure:
                     self._fail([part], failure.cause)
                 except Exception as error:  # The writer's edge, as above.
@@ -288,7 +288,19 @@ class Writer:
             else:
                 job.outcomes = [part.error or part.outcomes[0] for part in parts]
 
-    def _transaction(self, jobs: list[Job], *, fast_path: bool) -> None:
+    def _alone(self, part: Job) -> None:
+        """Do one job in a transaction. Damaged text that it meets is read as bytes."""
+        try:
+            self._transaction([part], fast_path=False)
+        except sqlite3.OperationalError as error:
+            if not is_undecodable(error):
+                raise
+            # Only now, because text that Python decodes takes longer to read.
+            self._transaction([part], fast_path=False, text_factory=readable_text)
+
+    def _transaction(
+        self, jobs: list[Job], *, fast_path: bool, text_factory: Callable[[bytes], str | bytes] = str
+    ) -> None:
         if not self._finished:
             # Its caller was interrupted.
             self._reset()
@@ -300,6 +312,7 @@ class Writer:
                 connection = self._connections.open()
                 applier = self._applier = Applier(connection, busy_timeout=self._connections.busy_timeout)
             self._connections.check_there()
+            applier.connection.text_factory = text_factory
             applier.begin()
         except (sqlite3.Error, ClewError) as error:
             self._finished = True
@@ -353,11 +366,11 @@ class Writer:
 
 
 def _named(error: Exception, job: Job) -> Exception:
-    """The error of a commit that the rules let through and the tables refuse: the thread's numbers are damaged."""
-    if job.commits and isinstance(error, (sqlite3.IntegrityError, OverflowError)):
+    """The error of a commit that the rules let through and the tables refuse: the thread's columns are damaged."""
+    if job.commits and (isinstance(error, (sqlite3.IntegrityError, OverflowError)) or is_undecodable(error)):
         commit = job.commits[0]
         thread_id = commit.fork.thread_id if commit.fork else commit.thread_id
-        damaged = damaged_thread(thread_id, f"its numbers don't fit ({error})")
+        damaged = damaged_thread(thread_id, f"its columns don't fit ({error})")
         damaged.__cause__ = error
         return damaged
     return error

@@ -50,6 +50,10 @@ INSERT INTO logs (thread_no, parent_log_no, parent_end) VALUES (?, ?, ?)
 -- name: give_log
 UPDATE logs SET thread_no = ? WHERE log_no = ?
 
+-- Without an index: only for a thread whose row has lost the number.
+-- name: log_of
+SELECT log_no FROM logs WHERE thread_no = ?
+
 -- name: log
 SELECT thread_no, parent_log_no, parent_end FROM logs WHERE log_no = ?
 
@@ -274,7 +278,16 @@ DELETE FROM journal WHERE position IN (SELECT value FROM json_each(?))
 SELECT holder, token, since, expires_at FROM leases WHERE thread_id = ? AND space = ?
 
 -- name: next_token
-UPDATE last_token SET token = token + 1 RETURNING token
+UPDATE last_token SET token = token + 1 WHERE token >= ? AND token < ? RETURNING token
+
+-- name: greatest_token
+SELECT max(token) FROM leases WHERE token BETWEEN 0 AND ?
+
+-- name: drop_token
+DELETE FROM last_token
+
+-- name: put_token
+INSERT INTO last_token (token) VALUES (?)
 
 -- name: put_lease
 INSERT INTO leases (thread_id, space, holder, token, since, expires_at) VALUES (?, ?, ?, ?, ?, ?)

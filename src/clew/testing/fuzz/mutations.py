@@ -16,7 +16,8 @@ from clew.errors import ClewError
 
 TABLES: Final = (
     *("threads", "logs", "value_rows", "checkpoints", "attachments", "messages", "receipts", "leases", "journal"),
-    *("threads_to_index", "indexed_threads", "ended_threads"),
+    *("threads_to_index", "indexed_threads", "ended_threads", "thread_labels", "own", "last_token"),
+    *("feed_state", "feed", "search_segments", "search_cells", "search_chunks", "search_waiting"),
 )
 _TRIES: Final = 8
 _NUMBERS: Final = (0, 1, -1, 2, 7, 255, 1 << 31, 1 << 32, 1 << 40, (1 << 62) + 5, (1 << 63) - 1, -(1 << 63))

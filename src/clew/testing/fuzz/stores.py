@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,24 +34,38 @@ def store_case(number: int, outcome: Outcome, folder: Path, golden: list[Path]) 
     for ending in ("", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
     shutil.copyfile(source, path)
+    since = _begin_of_feed(path)
     done = damage(path, random)
     before = len(outcome.findings)
     checkpointer = connect(f"sqlite:///{path}", retry_for=0, max_state_bytes=MAX_STATE_BYTES, synchronous="NORMAL")
     try:
-        use(checkpointer, random, outcome)
+        use(checkpointer, random, outcome, since)
     finally:
         outcome.call("release", checkpointer.release)
     outcome.findings[before:] = [f"{each} [{source.name}: {done}]" for each in outcome.findings[before:]]
 
 
-def use(checkpointer: BaseCheckpointer, random: Random, outcome: Outcome) -> None:
-    """Call everything that reads, then everything that writes."""
+def _begin_of_feed(path: Path) -> str | None:
+    """The position before the first entry of the file's feed."""
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            ((generation,),) = connection.execute("SELECT generation FROM feed_state").fetchall()
+        except (sqlite3.Error, ValueError):
+            return None
+    return f"{generation}.0"
+
+
+def use(checkpointer: BaseCheckpointer, random: Random, outcome: Outcome, since: str | None = None) -> None:
+    """Call everything that reads, then everything that writes. `since` is a position to watch from."""
     call = outcome.call
     listed = call("list_threads", lambda: checkpointer.list_threads(_EVERYBODY, limit=None)) or []
     call("list_threads(search)", lambda: checkpointer.list_threads(_EVERYBODY, search=random.choice(("t", "thread u"))))
     report = call("verify", checkpointer.verify)
     if report is not None and len(listed) > report.threads:
         outcome.findings.append(f"verify read {report.threads} threads of {len(listed)}")
+    call("list_threads(tags)", lambda: checkpointer.list_threads(_EVERYBODY, tags=["x"]))
+    call("search", lambda: checkpointer.search("abc", user_id=ANY_USER))
+    call("watch", lambda: _watch(checkpointer, since))
     call("stats", checkpointer.stats)
     names = [each.thread_id for each in listed] or ["t"]
     for name in random.sample(names, min(3, len(names))):
@@ -59,8 +76,15 @@ def use(checkpointer: BaseCheckpointer, random: Random, outcome: Outcome) -> Non
     call("cleanup", lambda: checkpointer.cleanup(policy))
     call("compact", checkpointer.compact)
     call("verify", checkpointer.verify)
+    call("watch", lambda: _watch(checkpointer, since))
     if random.random() < 0.2:
         call("clear_all", checkpointer.clear_all)
+
+
+def _watch(checkpointer: BaseCheckpointer, since: str | None) -> None:
+    with checkpointer.watch(_EVERYBODY, since=since, timeout=0) as watch:
+        for _ in islice(watch, 100):
+            pass
 
 
 def _read(checkpointer: BaseCheckpointer, config: dict[str, Any], random: Random, outcome: Outcome) -> None:

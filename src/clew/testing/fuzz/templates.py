@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,11 +16,14 @@ from clew.model.config import ANY_USER
 from clew.model.message import Message
 from clew.model.retention import RetentionPolicy
 from clew.model.thread import ThreadInfo
+from clew.storage.conversions import micros
+from clew.storage.sqlite.search_index import create_search_index, index_messages
 from clew.testing.clock import FakeClock
 
 KINDS: Final = 6
 """Number of different stores."""
 _BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_END: Final = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class SeededChance:
@@ -48,9 +53,17 @@ def fresh_store(kind: int, folder: Path) -> Path:
     with drawn_from(SeededChance(f"ids {kind}")):
         checkpointer = connect(f"sqlite:///{path}", clock=FakeClock(_BEGIN), synchronous="NORMAL")
         try:
-            fill(checkpointer, random)
+            with checkpointer.watch({"user_id": ANY_USER}):
+                fill(checkpointer, random)
         finally:
             checkpointer.release()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        # The same in each run: neither the time of the watch nor this process.
+        connection.execute("UPDATE feed_state SET until = ?", (micros(_END),))
+        connection.execute("INSERT INTO leases VALUES ('t', '-', 'holder', 1, ?, ?)", (micros(_BEGIN), micros(_END)))
+        # Clew creates it for large stores only.
+        create_search_index(connection)
+        index_messages(connection, at_once=8)
     return path
 
 

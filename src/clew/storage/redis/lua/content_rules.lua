@@ -69,7 +69,7 @@ local function delete()
   local others = {}
   for _, text in ipairs(between(LEASE, LEASE)) do
     local lease = read_lease(text)
-    if lease.space and lease.space ~= t.owner then others[#others + 1] = text end
+    if t.owner ~= '' and lease.space and lease.space ~= t.owner then others[#others + 1] = text end
   end
   local ended = end_of_missing()
   if call('ZCOUNT', key, JOURNAL, JOURNAL_END) == 0 then

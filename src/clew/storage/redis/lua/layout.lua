@@ -69,9 +69,13 @@ end
 -- The older 'L1 token since expires holder' is valid for any.
 local function read_lease(text)
   local token, since, expires, rest = match(text, '^L%d (%d+) (%d+) (%d+) (.*)$')
+  -- A damaged lease is nobody's.
+  local nobody = {text = text, token = 0, since = '0', expires = '0', holder = '', space = ''}
+  if not token then return nobody end
   local lease = {text = text, token = tonumber(token), since = since, expires = expires, holder = rest}
   if sub(text, 2, 2) ~= '1' then
     local size, stop = match(rest, '^(%d+) ()')
+    if not size then return nobody end
     lease.space, lease.holder = sub(rest, stop, stop + size - 1), sub(rest, stop + size + 1)
   end
   return lease

@@ -19,6 +19,11 @@ local version, incarnation, sequence, epoch, next_value, last_message, groups, s
   message_size, created_by, moves, expires, created, updated, head, owner
 
 local header = call('ZRANGEBYSCORE', key, HEADER, HEADER)[1]
+-- Of a thread whose header can't be read, nobody knows the owner: only ANY_USER deletes it. It is replaced by that of
+-- an empty thread with an owner that no user has.
+if header and whole == 't' and user == '*' and not (sub(header, 1, 2) == 'H1' and pcall(unpack_from, HEADER_FORMAT, header)) then
+  header = pack(HEADER_FORMAT, 'H1', string.rep('\0', 20), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, at, at, 0)
+end
 if header then
   if sub(header, 1, 2) ~= 'H1' then error(DAMAGED) end
   version, incarnation, sequence, epoch, next_value, last_message, groups, spaces, checkpoints, messages, tool_calls, state_size,
