@@ -43,7 +43,7 @@ def of_everybody(memory: clew.BaseCheckpointer) -> set[str]:
     return {each.thread_id for each in memory.list_threads({"user_id": clew.ANY_USER})}
 
 
-def rows_left(path: Path) -> int:
+def rows_left(path: Path) -> Any:
     connection = sqlite3.connect(path)
     tables = ("threads", "checkpoints", "messages", "value_rows", "logs", "leases")
     left = sum(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables)

@@ -11,8 +11,10 @@ from clew.errors import TransientStorageError
 from clew.model.commit import Removal
 from clew.model.config import ANY_USER
 from clew.model.queries import ThreadQuery
+from clew.storage.content import read_content, same_content
 from clew.storage.memory import MemoryStorage
 from clew.storage.replicated import copies
+from clew.storage.replicated.journal_format import COPY
 from clew.storage.wrapper import StorageWrapper
 from clew.testing.build import checkpoint, commit, message
 
@@ -37,13 +39,13 @@ async def _filled() -> tuple[MemoryStorage, MemoryStorage]:
     primary, secondary = MemoryStorage(), MemoryStorage()
     for number in range(5):
         (outcome,) = await secondary.apply(
-            [commit(checkpoint=checkpoint(f"c{number}"), messages=[message(f"m{number}")], journal=copies.COPY)]
+            [commit(checkpoint=checkpoint(f"c{number}"), messages=[message(f"m{number}")], journal=COPY)]
         )
         assert not isinstance(outcome, Exception), outcome
     return primary, secondary
 
 
-async def _owner(store) -> str | None:
+async def _owner(store):
     (found,) = await store.threads(ThreadQuery(user=ANY_USER, thread_id="t"))
     return found.user_id
 
@@ -86,6 +88,9 @@ def test_a_thread_that_differs_is_copied_although_the_last_commit_is_the_same():
         (outcome,) = await primary.apply([commit(user=ANY_USER, remove=Removal(messages=("m1",)))])
         assert not isinstance(outcome, Exception), outcome
         assert await copies.copy_thread(secondary, primary, "t", unbroken)
-        assert copies.same_content(await copies.read_content(secondary, "t"), await copies.read_content(primary, "t"))
+        there, here = await read_content(secondary, "t"), await read_content(primary, "t")
+        assert there is not None
+        assert here is not None
+        assert same_content(there, here)
 
     asyncio.run(run())
