@@ -218,9 +218,9 @@ def test_a_directory_is_not_read_if_it_has_more_values_than_the_row() -> None:
 def test_a_gap_that_no_collection_left_is_damage() -> None:
     far = msgspec.structs.replace(VALUES, first=1 << 40)
     with pytest.raises(CorruptRecordError, match="are missing"):
-        list(rows.unbroken([far], (1 << 40) + 5))
+        list(rows.adjacent([far], (1 << 40) + 5))
     near = msgspec.structs.replace(VALUES, first=3 * rows.GAP_ROW + 1)
-    unbroken = list(rows.unbroken([near], 3 * rows.GAP_ROW + 6))
+    unbroken = list(rows.adjacent([near], 3 * rows.GAP_ROW + 6))
     assert [row.count for row in unbroken] == [rows.GAP_ROW] * 3 + [1, 5]
 
 

@@ -4,16 +4,17 @@ them."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from msgspec.structs import replace
 
 from clew.codec.rebase import rebase
-from clew.codec.rows import unbroken
+from clew.codec.rows import adjacent, unbroken
 from clew.errors import TransientStorageError
 from clew.model.commit import Applied, Commit
+from clew.model.queries import Content
 from clew.model.records import Range, ThreadRecord, ValueRow
 from clew.model.status import Status
 from clew.storage.memory import MemoryStorage
@@ -42,14 +43,24 @@ def rebase_opaque(body: bytes, rows: Sequence[ValueRow], known: Mapping[bytes, i
     return Opaque(body, ((row.first, row.end),) if row else (), row)
 
 
+def unbroken_opaque(content: Content) -> Iterator[ValueRow]:
+    """`clew.codec.unbroken` for records that the codec did not make, which have no checksums."""
+    return adjacent(content.rows, content.basis.next_value)
+
+
 def replicated(primary: Storage, secondary: Storage, **settings: Any) -> ReplicatedStorage:
-    defaults: dict[str, Any] = {"rebase": rebase_opaque, "health_check_interval": 0.05, "failback_delay": 0.0}
-    return ReplicatedStorage(primary, secondary, unbroken=unbroken, **defaults | settings)
+    defaults: dict[str, Any] = {
+        "rebase": rebase_opaque,
+        "unbroken": unbroken_opaque,
+        "health_check_interval": 0.05,
+        "failback_delay": 0.0,
+    }
+    return ReplicatedStorage(primary, secondary, **defaults | settings)
 
 
 def real(primary: Storage, secondary: Storage, **settings: Any) -> ReplicatedStorage:
     """Return a replicated storage with the real codec."""
-    return replicated(primary, secondary, rebase=rebase, **settings)
+    return replicated(primary, secondary, rebase=rebase, unbroken=unbroken, **settings)
 
 
 def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:

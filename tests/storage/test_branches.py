@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.codec.rows import unbroken
+from clew.codec.rows import adjacent
 from clew.errors import CorruptRecordError
 from clew.model.commit import HEAD, Begin, Removal
 from clew.model.config import ANY_USER
@@ -58,7 +58,7 @@ def copied(store: InlineStorage, name: str) -> None:
     assert content is not None
     begin = Begin(incarnation="copy", epoch=0)
     basis = store.apply(commit(name, user=ANY_USER, thread=fields_of(content.thread), begin=begin)).basis
-    for at, part in parts(content, unbroken(content.rows, content.basis.next_value)):
+    for at, part in parts(content, adjacent(content.rows, content.basis.next_value)):
         basis = store.apply(commit(name, user=ANY_USER, at=at, basis=basis, **part)).basis
 
 

@@ -85,7 +85,7 @@ class CopyMethods:
         description are copied too. The copy belongs to the source's owner and shares nothing with the
         source. It is a snapshot, and visible only when it is complete: an error, a cancellation or the
         end of the process leaves no copy. Raises ConflictError if the source does not exist, or if
-        `thread_id` does. (To begin a thread at one checkpoint, use `afork`.)
+        `thread_id` does, and CorruptRecordError if a record is damaged. (To begin a thread at one checkpoint, use `afork`.)
 
         `choose` limits the copy to a part of the thread. It is called with the thread's checkpoints at
         that moment, oldest first, and returns a `clew.ThreadPart`, or `None` for everything. A retry
@@ -144,10 +144,10 @@ def _chosen(engine: Engine, content: Content, choose: Choose | None) -> Content:
 
 async def _make_copy(engine: Engine, address: Address, content: Content, target: str) -> Basis:
     """Write the copy as a draft, and publish it if its source still exists."""
-    source = content.thread
+    source, rows = content.thread, unbroken(content)
     async with Draft(engine, target) as draft:
         await draft.create(source.created_at, fields_of(source))
-        for at, part in parts(content, unbroken(content.rows, content.basis.next_value)):
+        for at, part in parts(content, rows):
             await draft.write(at, **part)
         now = (await engine.values(ValueQuery(thread_id=address.thread_id, user=ANY_USER, ranges=()))).basis
         if now is None or now.incarnation != content.basis.incarnation:

@@ -12,13 +12,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from clew.codec.frame import MOST, seal, unseal
+from clew.codec.frame import MOST, intact, seal, unseal
 from clew.codec.nodes import read_varint, varint
 from clew.errors import CorruptRecordError
+from clew.model.queries import Content
 from clew.model.records import Range, ValueRow
 
 DIGEST_SIZE: Final = 16
@@ -73,7 +75,36 @@ def hollow_row(row: ValueRow, unused: Iterable[Range]) -> ValueRow:
     return _row(row.first, contents, items, bytes(digests), level=MERGE_LEVEL)
 
 
-def unbroken(rows: Sequence[ValueRow], end: int) -> Iterator[ValueRow]:
+def unbroken(content: Content) -> Iterator[ValueRow]:
+    """Return the values of a thread that is copied in adjacent rows from 0: gaps are filled, overlaps cut off.
+
+    Raises CorruptRecordError at once, before the first row, if the checksum of a record is wrong or a
+    checkpoint refers to values that are not there. Nothing damaged is written over a good copy.
+    """
+    thread_id = content.thread.thread_id
+    for problem in _damage_in(content):
+        raise CorruptRecordError(f"thread {thread_id!r} is damaged: it can't be copied: {problem}", thread_id=thread_id)
+    return adjacent(content.rows, content.basis.next_value)
+
+
+def _damage_in(content: Content) -> Iterator[str]:
+    for name, frame in content.frames():
+        if not intact(frame):
+            yield f"the checksum of {name} does not match"
+    held: list[Range] = []
+    for row in content.rows:  # in order
+        if held and row.first <= held[-1][1]:
+            held[-1] = (held[-1][0], max(row.end, held[-1][1]))
+        else:
+            held.append((row.first, row.end))
+    for each in content.checkpoints:
+        for first, end in each.covers:
+            at = bisect_right(held, first, key=itemgetter(0)) - 1
+            if at < 0 or end > held[at][1]:
+                yield f"values {first} to {end - 1} of checkpoint {each.checkpoint_id!r} are not all there"
+
+
+def adjacent(rows: Sequence[ValueRow], end: int) -> Iterator[ValueRow]:
     """Yield the values up to number `end` in adjacent rows from 0: gaps are filled with
     empty values, overlaps cut off.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final, Literal, Self
@@ -93,6 +93,22 @@ class Content(Struct, frozen=True, kw_only=True):
     attachments: tuple[AttachmentRecord, ...]
     messages: tuple[MessageRecord, ...]
     points: tuple[Range, ...] = ()
+
+    def frames(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the data of every record. Only a description and metadata may be missing."""
+        if self.thread.data:
+            yield "its description", self.thread.data
+        for row in self.rows:
+            if row.count:
+                yield f"its values {row.first} to {row.end - 1}", row.data
+        for each in self.checkpoints:
+            yield f"checkpoint {each.checkpoint_id!r}", each.body
+            if each.metadata:
+                yield f"the metadata of checkpoint {each.checkpoint_id!r}", each.metadata
+        for attachment in self.attachments:
+            yield f"attachment {attachment.key!r} of checkpoint {attachment.checkpoint_id!r}", attachment.data
+        for message in self.messages:
+            yield f"message {message.message_id!r}", message.data
 
 
 class AttachmentQuery(Struct, frozen=True, kw_only=True):

@@ -104,22 +104,6 @@ class CompactReport(DictRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResyncReport(DictRecord):
-    """The result of comparing two stores.
-
-    `repaired` are threads that differed and were copied again. `extra` are threads that only the store
-    that does not serve has; `removed` is how many of them were deleted.
-    """
-
-    threads: int = 0
-    repaired: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    removed: int = 0
-
-    _tuples: ClassVar[frozenset[str]] = frozenset({"repaired", "extra"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Damage(DictRecord):
     """One damaged record: a checkpoint, message or attachment, and what is wrong with it.
 
@@ -133,6 +117,25 @@ class Damage(DictRecord):
     namespace: str = ""
     message_id: str | None = None
     attachment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncReport(DictRecord):
+    """The result of comparing two stores.
+
+    `repaired` are threads that differed and were copied again. `extra` are threads that only the store
+    that does not serve has; `removed` is how many of them were deleted. `refused` are threads with a
+    damaged record in the serving store. They were not copied, and each problem says what to do.
+    """
+
+    threads: int = 0
+    repaired: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    removed: int = 0
+    refused: tuple[Damage, ...] = ()
+
+    _nested: ClassVar[Mapping[str, type[DictRecord]]] = {"refused": Damage}
+    _tuples: ClassVar[frozenset[str]] = frozenset({"repaired", "extra", "refused"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,37 +36,44 @@ async def read_content(storage: Storage, thread_id: str) -> Content | None:
     """Return everything in the thread, to be written elsewhere; `None` if there is no such thread.
 
     Raises CorruptRecordError if a record is damaged, and EncryptionError if a key is missing:
-    stand-ins must not be written as if they had been stored.
+    stand-ins must not be written as if they had been stored. Checksums are tested when the copy is
+    written (`clew.codec.rows.unbroken`).
     """
     content = await storage.content(thread_id)
     if content is None:
         return None
     for damage in _damage_in(content):
         raise damaged_thread(thread_id, f"it can't be copied: {damage}")
-    for data in stored_in(content):
-        if isinstance(data, UnreadableFrame) and data.error is not None:
+    for name, data in content.frames():
+        if isinstance(data, UnreadableFrame):
+            if data.error is None:
+                raise damaged_thread(thread_id, f"it can't be copied: {name} fails authentication")
             raise EncryptionError(f"thread {thread_id!r}: {data.error}", thread_id=thread_id)
     return content
 
 
 def _damage_in(content: Content) -> Iterator[str]:
-    yield from filter(None, [content.thread.damage, *(each.damage for each in content.checkpoints)])
-    yield from filter(None, [each.damage for each in content.attachments])
-    yield from filter(None, [each.damage for each in content.messages])
+    if content.thread.damage:
+        yield content.thread.damage
+    for row in content.rows:
+        # A stand-in (`clew.storage.columns.value_row`).
+        if len(row.digests) != _DIGEST * row.count:
+            yield f"its values from number {row.first} on can't be read"
+    for each in content.checkpoints:
+        if each.damage:
+            yield f"checkpoint {each.checkpoint_id!r}: {each.damage}"
+    for attachment in content.attachments:
+        if attachment.damage:
+            yield f"attachment {attachment.key!r} of checkpoint {attachment.checkpoint_id!r}: {attachment.damage}"
+    for message in content.messages:
+        if message.damage:
+            yield f"message {message.message_id!r}: {message.damage}"
 
 
 def stored_in(content: Content) -> Iterator[bytes]:
-    """Yield the data of every record."""
-    yield content.thread.data
-    for row in content.rows:
-        yield row.data
-    for each in content.checkpoints:
-        yield each.body
-        yield each.metadata
-    for attachment in content.attachments:
-        yield attachment.data
-    for message in content.messages:
-        yield message.data
+    """Yield the data of every record that has some."""
+    for _, data in content.frames():
+        yield data
 
 
 def content_queries(thread_id: str) -> tuple[ThreadQuery, ValueQuery, CheckpointQuery, AttachmentQuery, MessageQuery]:

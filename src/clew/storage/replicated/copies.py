@@ -21,8 +21,9 @@ from clew.storage.protocol import UNFINISHED, StaleBasisError, Storage
 from clew.storage.replicated.journal_format import COPY, pack
 from clew.storage.replicated.removals import Removals
 
-Unbroken = Callable[[Sequence[ValueRow], int], Iterable[ValueRow]]
-"""Fills gaps between rows up to a value number (`clew.codec.rows.unbroken`)."""
+Unbroken = Callable[[Content], Iterable[ValueRow]]
+"""Returns a thread's rows for a copy, without gaps. Raises CorruptRecordError if a record of the
+thread is damaged (`clew.codec.rows.unbroken`)."""
 TRIES: Final = 5
 MANY: Final = 10_000
 """A limit that no thread's number of entries reaches."""
@@ -65,7 +66,8 @@ async def copy_thread(
     be shipped first. `over` has the removals in such entries, if they have been read. The copy omits what
     they removed, and is copied back later.
 
-    Raises BusyError if there are concurrent writers in either store. The copy belongs to the
+    Raises BusyError if there are concurrent writers in either store, and CorruptRecordError, with
+    `target` unchanged, if a record in `source` is damaged. The copy belongs to the
     reserved user until it is complete.
     """
     for _ in range(TRIES):
@@ -215,7 +217,7 @@ def _steps(
     thread = content.thread
     # An empty row at the end, so that a gap before it is filled too.
     mark = ValueRow(first=content.basis.next_value, count=0, digests=b"", data=b"")
-    rows = [row for row in unbroken([*content.rows, mark], mark.first) if row.count]
+    rows = [row for row in unbroken(replace(content, rows=(*content.rows, mark))) if row.count]
     described = fields_of(thread)
     begun: dict[str, Any] = {"remove": Removal(thread=True), "thread": replace(described, user_id=UNFINISHED)}
     steps = [(thread.created_at, begun), *parts(content, rows)]

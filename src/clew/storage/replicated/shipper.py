@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.bounded import BoundedMap
-from clew.errors import ClewError, TransientStorageError
+from clew.errors import ClewError, CorruptRecordError, TransientStorageError
 from clew.model.commit import After, Applied, Commit
 from clew.model.config import ANY_USER
 from clew.model.queries import JournalQuery, ValueQuery
@@ -228,15 +228,19 @@ class Shipper:
         if len(await pending_entries(source, entry.thread_id, 2)) > 1:
             # The fork has been written to since, so the two forks can't be compared.
             return False
-        here = await read_content(source, entry.thread_id)
-        there = await read_content(target, entry.thread_id)
+        try:
+            here = await read_content(source, entry.thread_id)
+            there = await read_content(target, entry.thread_id)
+        except CorruptRecordError:
+            return False
         # The whole value log, because the next commit to the fork may refer to any value in it.
         return here is not None and there is not None and same_content(here, there) and same_log(here, there)
 
     async def _is_copied(self, source: Storage, target: Storage, thread_id: str) -> bool:
         try:
             return await copy_thread(source, target, thread_id, self._unbroken)
-        except BusyError:
+        except (BusyError, CorruptRecordError):
+            # A damaged thread is put off, and does not hold up the others.
             return False
 
     async def _reconcile(self, thread_id: str, *, to: Side, serving: bool) -> None:
