@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,22 +17,25 @@ NAMES = ("other", "t")
 KEY = b"k" * 32
 
 
+class Files:
+    """Two files, opened as a pair or alone."""
+
+    def __init__(self, directory: Path, *, sealed: bool) -> None:
+        self._url = f"sqlite:///{directory}"
+        self._sealed: dict[str, Any] = {"encryption": clew.Encryption(keys={"k1": KEY})} if sealed else {}
+        self._mode = "async" if sealed else "sync"
+
+    def __call__(self, one: str = "a", other: str = "b") -> Any:
+        options: dict[str, Any] = {"replication_mode": self._mode, "timeout": 60, **self._sealed}
+        return clew.connect(f"{self._url}/{one}.db", secondary=f"{self._url}/{other}.db", **options)
+
+    def alone(self, name: str) -> clew.Checkpointer:
+        return clew.connect(f"{self._url}/{name}.db", **self._sealed)
+
+
 @pytest.fixture(params=["sync", "async and encrypted"])
 def pair(request, tmp_path):
-    """Return a function that opens two files as primary and secondary."""
-    sealed: dict[str, Any] = {} if request.param == "sync" else {"encryption": clew.Encryption(keys={"k1": KEY})}
-    mode = "async" if sealed else "sync"
-
-    def connect(one="a", other="b"):
-        return clew.connect(
-            f"sqlite:///{tmp_path}/{one}.db",
-            secondary=f"sqlite:///{tmp_path}/{other}.db",
-            replication_mode=mode,
-            timeout=60,
-            **sealed,
-        )
-
-    connect.alone = lambda name: clew.connect(f"sqlite:///{tmp_path}/{name}.db", **sealed)
+    connect = Files(tmp_path, sealed=request.param != "sync")
     with connect() as both:
         for name in NAMES:
             for number in range(1, 4):

@@ -24,6 +24,7 @@ from clew.model.config import Address, Config, checked_text
 from clew.model.message import Message, timed
 from clew.model.queries import MessageQuery, ValueQuery
 from clew.model.records import MessageRecord
+from clew.storage.branches import points_of
 
 Branches = Literal["head", "all"]
 OnOtherBranches = Literal["move", "replace"]
@@ -204,9 +205,10 @@ class MessageMethods:
         address = self._engine.address(config)
         wanted = frozenset(checked_ids(message_ids, "message_ids"))
         log = await self._engine.values(ValueQuery(thread_id=address.thread_id, user=address.user, ranges=()))
-        if not log.points or not wanted:
+        points = points_of(address.thread_id, log)
+        if not points or not wanted:
             return []
-        begun = log.points[-1][1]
+        begun = points[-1][1]
         query = MessageQuery(thread_id=address.thread_id, user=address.user, branch=HEAD, limit=None)
         records = await self._read_messages(address, query)
         return [each.message_id for each in records if each.message_id in wanted and each.sequence < begun]

@@ -23,7 +23,7 @@ from clew.model.config import Address, Config, checked_text
 from clew.model.generic import StateT
 from clew.model.message import Message
 from clew.model.queries import CheckpointPage, CheckpointQuery, MessageQuery, ValuePage, ValueQuery
-from clew.storage.branches import LAST_NUMBER, visible
+from clew.storage.branches import LAST_NUMBER, points_of, visible
 from clew.storage.content import again
 from clew.storage.protocol import StaleBasisError
 from clew.validation import checked_number
@@ -180,7 +180,7 @@ class RewindMethods(Generic[StateT]):
 
     async def _turns_back(self, address: Address, log: ValuePage, turns: int) -> tuple[BackTo, CheckpointPage | None]:
         """Return where the conversation goes back to, and the checkpoint before that."""
-        engine, upto = self._engine, LAST_NUMBER
+        engine, upto, points = self._engine, LAST_NUMBER, points_of(address.thread_id, log)
         if address.checkpoint_id is not None:
             named = await self._loader.page(address, checkpoint_id=address.checkpoint_id)
             _must_be_same(address, log, named)
@@ -208,7 +208,7 @@ class RewindMethods(Generic[StateT]):
             )
         before = [each for each in records if each.sequence < cut]
         back_to = BackTo(before[-1].message_id if before else None)
-        for first, last in reversed(visible(log.points, upto)):
+        for first, last in reversed(visible(points, upto)):
             # In the order of the branch: checkpoints between the ranges are on other branches.
             page = await self._page_before(address, min(last + 1, cut))
             _must_be_same(address, log, page)

@@ -18,9 +18,10 @@ from clew.codec.state import StateCodec
 from clew.errors import CorruptRecordError
 from clew.model.config import ANY_USER, Config
 from clew.model.message import Message, folded
-from clew.model.queries import AttachmentQuery, CheckpointPage, MessageQuery
+from clew.model.queries import AttachmentQuery, CheckpointPage, MessageQuery, ValueQuery
 from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
 from clew.model.reports import Damage, Progress, VerifyReport
+from clew.storage.branches import points_of
 
 
 class VerifyMethods:
@@ -33,13 +34,16 @@ class VerifyMethods:
     async def averify(self, config: Config | str | None = None, *, progress: Progress | None = None) -> VerifyReport:
         """Read all records of all threads, or of one, and report the damaged ones.
 
-        Checks checkpoints, attachments, messages and descriptions. Damage never ends it early.
+        Checks checkpoints, attachments, messages, branch points and descriptions. Damage never ends it early.
         """
         engine, sweeper = self._engine, self._sweeper
         found = _Verification(engine.codec, engine.users)
         async for record in sweeper.each_thread(config, progress):
             thread_id = record.thread_id
             found.thread(record)
+            with found.checking(thread_id):
+                position = ValueQuery(thread_id=thread_id, user=ANY_USER, ranges=())
+                points_of(thread_id, await engine.values(position))
             with found.checking(thread_id):
                 # In one read, so that concurrent saves and cleanups don't look like damage.
                 found.checkpoints(thread_id, await sweeper.checkpoints(record, detail="state"))

@@ -72,7 +72,8 @@ class ValuePage(Struct, frozen=True, kw_only=True):
 
     Forks share the values under `fixed_before`, which can't be merged or dropped. A fork has the values
     under `inherited` from its source, and they don't count in its size. `sequence` is the thread's (see
-    `Removal.as_of`), and so are the branch `points` (see `clew.storage.branches`).
+    `Removal.as_of`), and so are the branch `points` (see `clew.storage.branches`). If they are damaged,
+    `damage` says so, and there are none: nothing else in the page needs them.
     """
 
     basis: Basis | None
@@ -81,6 +82,7 @@ class ValuePage(Struct, frozen=True, kw_only=True):
     inherited: int = 0
     sequence: int = 0
     points: tuple[Range, ...] = ()
+    damage: str = ""
 
 
 class Content(Struct, frozen=True, kw_only=True):

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, Protocol
 
 from clew.model.commit import Commit
+from clew.model.queries import ValuePage
 from clew.model.records import Range
+from clew.storage.columns import damaged_thread
 
 MOST_POINTS: Final = 1000
+DAMAGED_POINTS: Final = "its branch points can't be read; its messages can, with branches='all'"
 LAST_NUMBER: Final = (1 << 63) - 1
 
 
@@ -38,6 +42,25 @@ def is_within(ranges: Sequence[Range], number: int) -> bool:
     """Return whether one of `ranges` (see `visible`) has `number`."""
     place = bisect_right(ranges, (number, LAST_NUMBER)) - 1
     return place >= 0 and number <= ranges[place][1]
+
+
+def checked_points(points: Sequence[Range] | None, sequence: int) -> tuple[tuple[Range, ...], str]:
+    """Return the points of a thread with this sequence number, and what is wrong with them, if anything.
+
+    `None` stands for stored points that can't be unpacked. Damaged ones are not returned.
+    """
+    if points is None:
+        return (), DAMAGED_POINTS
+    starts = [0, *(start for _, start in points), sequence + 1]
+    valid = all(parent < start for parent, start in points) and all(one < other for one, other in pairwise(starts))
+    return (tuple(points), "") if valid else ((), DAMAGED_POINTS)
+
+
+def points_of(thread_id: str, page: ValuePage) -> tuple[Range, ...]:
+    """Return the thread's branch points. Raises CorruptRecordError if they are damaged."""
+    if page.damage:
+        raise damaged_thread(thread_id, page.damage)
+    return page.points
 
 
 def with_point(points: Sequence[Range], parent: int, start: int) -> tuple[Range, ...]:

@@ -24,7 +24,7 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, CheckpointRecord, MessageRecord, Range, ThreadRecord, ValueRow
-from clew.storage.branches import LAST_NUMBER, is_within, visible
+from clew.storage.branches import LAST_NUMBER, is_within, points_of, visible
 from clew.storage.columns import UnreadableFrame, damaged_thread
 from clew.storage.conversions import union
 from clew.storage.protocol import Storage
@@ -94,7 +94,10 @@ def content_of(
     attachments: Iterable[AttachmentRecord],
     messages: Iterable[MessageRecord],
 ) -> Content | None:
-    """The answers to `content_queries` as one `Content`; `None` if there is no such thread."""
+    """The answers to `content_queries` as one `Content`; `None` if there is no such thread.
+
+    Raises CorruptRecordError if its branch points are damaged.
+    """
     if not threads or values.basis is None:
         return None
     return Content(
@@ -104,7 +107,7 @@ def content_of(
         checkpoints=page.checkpoints[::-1],
         attachments=tuple(attachments),
         messages=tuple(messages),
-        points=values.points,
+        points=points_of(threads[0].thread_id, values),
     )
 
 

@@ -31,6 +31,7 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
+from clew.storage.branches import checked_points
 from clew.storage.columns import (
     ATTACHMENT,
     CHECKPOINT,
@@ -232,8 +233,8 @@ def value_page(rows: list[Row]) -> ValuePage:
             basis, thread_sequence = Basis(incarnation=incarnation, epoch=n1, next_value=n2), sequence
             packed = points
     values.sort(key=_by_first)
-    points = _ranges(packed) if packed else ()
-    return ValuePage(basis=basis, rows=tuple(values), sequence=thread_sequence, points=points or ())
+    points, damage = checked_points(_ranges(packed) if packed else (), thread_sequence)
+    return ValuePage(basis=basis, rows=tuple(values), sequence=thread_sequence, points=points, damage=damage)
 
 
 def attachment_records(rows: Iterable[Row]) -> list[AttachmentRecord]:

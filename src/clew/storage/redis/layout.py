@@ -13,7 +13,7 @@ from clew.errors import CorruptRecordError, StorageError
 from clew.model.commit import NewCheckpoint, ThreadFields
 from clew.model.config import ANY_USER, User
 from clew.model.records import AttachmentRecord, CheckpointRecord, JournalEntry, MessageRecord, Range, ValueRow
-from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, damaged_thread, value_row
+from clew.storage.columns import ATTACHMENT, CHECKPOINT, ENTRY, MESSAGE, value_row
 from clew.storage.conversions import (
     UNDECODABLE,
     bytes_text,
@@ -155,10 +155,10 @@ def read_origin(stored: bytes) -> tuple[Any, Any]:
 _POINT = struct.Struct(">II")
 
 
-def read_points(stored: bytes, thread_id: str) -> tuple[Range, ...]:
-    """Return branch points. Raises CorruptRecordError if they are damaged."""
+def read_points(stored: bytes) -> tuple[Range, ...] | None:
+    """Return branch points; `None` if they are damaged."""
     if len(stored) % _POINT.size != 1:
-        raise damaged_thread(thread_id, "its branch points in Redis can't be read")
+        return None
     return tuple((parent, start) for parent, start in _POINT.iter_unpack(memoryview(stored)[1:]))
 
 

@@ -19,6 +19,7 @@ from clew.model.queries import (
     ValueQuery,
 )
 from clew.model.records import AttachmentRecord, MessageRecord, ThreadRecord
+from clew.storage.branches import checked_points
 from clew.storage.columns import THREAD as COLUMNS
 from clew.storage.columns import damaged_thread, pack_labels, unpack_labels
 from clew.storage.content import content_of, content_queries
@@ -110,8 +111,9 @@ def _value_page(answer: Any, thread_id: str) -> ValuePage:
     if not answer:
         return ValuePage(basis=None)
     header = read_header(answer[0], thread_id)
-    points = read_points(answer[2], thread_id)
-    return ValuePage(basis=header.basis, rows=read_rows(answer[1]), sequence=header.sequence, points=points)
+    points, damage = checked_points(read_points(answer[2]), header.sequence)
+    rows = read_rows(answer[1])
+    return ValuePage(basis=header.basis, rows=rows, sequence=header.sequence, points=points, damage=damage)
 
 
 async def attachments(caller: Caller, keys: Keys, query: AttachmentQuery) -> list[AttachmentRecord]:

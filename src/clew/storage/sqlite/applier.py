@@ -32,7 +32,7 @@ from clew.storage.sqlite.additions import (
     fork_log,
     new_log,
 )
-from clew.storage.sqlite.branches import add_point
+from clew.storage.sqlite.branches import add_point, check_points
 from clew.storage.sqlite.bulk import BulkStatement, Column
 from clew.storage.sqlite.connections import begin_writing
 from clew.storage.sqlite.facts import FastPathFacts, SQLiteFacts
@@ -232,6 +232,7 @@ class Applier:
             if self.feed.until and existing:
                 self.feed.add(commit, existing, existing.owner, None, removed)
             return Applied(basis=None, removed=removed)
+        check_points(self.connection, commit, decided)
         owner = existing.owner if existing else None
         log_no = fork_log(self.connection, decided.origin[0]) if decided.origin else None
         if kept:

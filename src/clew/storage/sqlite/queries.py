@@ -36,7 +36,7 @@ from clew.model.records import (
     ThreadRecord,
     ValueRow,
 )
-from clew.storage.branches import is_within, visible
+from clew.storage.branches import checked_points, is_within, visible
 from clew.storage.columns import (
     ATTACHMENT,
     CHECKPOINT,
@@ -181,13 +181,15 @@ def values(connection: sqlite3.Connection, query: ValueQuery) -> ValuePage:
     statement = SQL["value_rows" if query.data else "value_digests"]
     rows = _value_rows(connection, thread, ranges, statement)
     inherited, fixed_before = shared_before(connection, thread)
+    points, damage = checked_points(unpack_ranges(thread.points) if thread.points else (), thread.sequence)
     return ValuePage(
         basis=thread.basis,
         rows=tuple(rows),
         fixed_before=fixed_before,
         inherited=inherited,
         sequence=thread.sequence,
-        points=read_points(thread.thread_id, thread.points),
+        points=points,
+        damage=damage,
     )
 
 

@@ -248,6 +248,7 @@ local function has_text(record, needle)
 end
 
 -- Branch points (storage/branches.py): 'B', then parent (4) and start (4) of each.
+local DAMAGED_POINTS = "CLEWFORMAT its branch points can't be read; its messages can, with branches='all'"
 
 -- Returns the sequence numbers of the branch that ends with `upto`: first and last, newest first.
 local function visible(points, upto)

@@ -22,6 +22,7 @@ end
 local ranges
 if branch ~= '' then
   local points = between(POINTS, POINTS)[1]
+  if points and #points % 8 ~= 1 then error(DAMAGED_POINTS) end
   if branch ~= '^' then
     local base = space_base(namespace)
     local place = base and place_of(base, sub(branch, 2))

@@ -20,7 +20,9 @@ local ranges = {}
 unpack_ranges(covers_of(record, c), ranges)
 local group = group_of(group_prefix .. c.id)
 local messages = {}
-local said = visible(between(POINTS, POINTS)[1] or 'B', c.sequence)
+local points = between(POINTS, POINTS)[1] or 'B'
+if #points % 8 ~= 1 then error(DAMAGED_POINTS) end
+local said = visible(points, c.sequence)
 for _, each in ipairs(between(MESSAGES, MESSAGES + REGION - 1)) do
   if is_said_in(said, each) then messages[#messages + 1] = each end
 end
