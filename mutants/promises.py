@@ -59,6 +59,8 @@ _LEFTOVERS = "checkpointer/test_leftovers.py"
 _VALUES = "adapters/langgraph/test_values.py"
 _CRAFTED = "codec/test_crafted.py"
 _COPIES = "checkpointer/test_copies.py"
+_POINTS = "checkpointer/test_damaged_points.py"
+_PAIRS = "replicated/test_damage.py"
 _KEYS = "encryption/test_keys.py"
 _SIZE = "checkpointer/test_size.py"
 _BACKGROUND = "checkpointer/test_background.py"
@@ -169,6 +171,22 @@ MUTATIONS = [
         "        except NotImplementedError as error:\n",
         _DAMAGE,
         "damaged_metadata_is_listed",
+    ),
+    Regression(
+        2,
+        "checkpointer/verification.py",
+        "points_of(thread_id, await engine.values(position))",
+        "await engine.values(position)",
+        _POINTS,
+        "in_a_file",
+    ),
+    Regression(
+        2,
+        "storage/sqlite/applier.py",
+        "        check_points(self.connection, commit, decided)\n",
+        "",
+        _POINTS,
+        "in_a_file",
     ),
     Regression(
         3, "checkpointer/basis.py", "            self._runs = tuple(runs)\n", "", _LATE_WRITERS, "met_many_others"
@@ -427,6 +445,18 @@ MUTATIONS = [
         "            rows =",
         "storage/test_contract_postgres.py",
         "TestPgStorage and of_one_moment",
+    ),
+    Regression(8, "codec/rows.py", "if not intact(frame):", "if False:", _PAIRS, "keeps_the_good_copy and body"),
+    Regression(
+        8, "codec/rows.py", "if at < 0 or end > held[at][1]:", "if False:", _PAIRS, "keeps_the_good_copy and row"
+    ),
+    Regression(
+        8,
+        "storage/replicated/resync.py",
+        "            except CorruptRecordError as error:\n",
+        "            except NotImplementedError as error:\n",
+        _PAIRS,
+        "keeps_the_good_copy and time",
     ),
     Regression(
         9,
