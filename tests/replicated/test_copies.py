@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from clew.codec.rows import unbroken
 from clew.errors import TransientStorageError
 from clew.model.commit import Removal
 from clew.model.config import ANY_USER
@@ -17,6 +16,7 @@ from clew.storage.replicated import copies
 from clew.storage.replicated.journal_format import COPY
 from clew.storage.wrapper import StorageWrapper
 from clew.testing.build import checkpoint, commit, message
+from tests.replicated.support import unbroken_opaque
 
 
 class Ending(StorageWrapper):
@@ -58,9 +58,9 @@ def test_a_late_process_does_not_copy_again_what_another_has_copied(monkeypatch,
     async def run() -> None:
         primary, secondary = await _filled()
         owner = await _owner(secondary)
-        assert await copies.copy_thread(secondary, primary, "t", unbroken)
+        assert await copies.copy_thread(secondary, primary, "t", unbroken_opaque)
         late = Ending(primary, calls)
-        assert await copies.copy_thread(secondary, late, "t", unbroken)
+        assert await copies.copy_thread(secondary, late, "t", unbroken_opaque)
         assert late.calls == calls
         assert await _owner(primary) == owner
 
@@ -73,9 +73,9 @@ def test_a_copy_that_a_process_left_unfinished_is_made_again(monkeypatch):
     async def run() -> None:
         primary, secondary = await _filled()
         with pytest.raises(TransientStorageError):
-            await copies.copy_thread(secondary, Ending(primary, 2), "t", unbroken)
+            await copies.copy_thread(secondary, Ending(primary, 2), "t", unbroken_opaque)
         assert await _owner(primary) != await _owner(secondary)
-        assert await copies.copy_thread(secondary, primary, "t", unbroken)
+        assert await copies.copy_thread(secondary, primary, "t", unbroken_opaque)
         assert await _owner(primary) == await _owner(secondary)
 
     asyncio.run(run())
@@ -84,10 +84,10 @@ def test_a_copy_that_a_process_left_unfinished_is_made_again(monkeypatch):
 def test_a_thread_that_differs_is_copied_although_the_last_commit_is_the_same():
     async def run() -> None:
         primary, secondary = await _filled()
-        assert await copies.copy_thread(secondary, primary, "t", unbroken)
+        assert await copies.copy_thread(secondary, primary, "t", unbroken_opaque)
         (outcome,) = await primary.apply([commit(user=ANY_USER, remove=Removal(messages=("m1",)))])
         assert not isinstance(outcome, Exception), outcome
-        assert await copies.copy_thread(secondary, primary, "t", unbroken)
+        assert await copies.copy_thread(secondary, primary, "t", unbroken_opaque)
         there, here = await read_content(secondary, "t"), await read_content(primary, "t")
         assert there is not None
         assert here is not None

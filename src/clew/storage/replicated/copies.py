@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from clew.errors import ClewError, TransientStorageError
+from clew.errors import ClewError, CorruptRecordError, TransientStorageError
 from clew.ids import new_id
 from clew.model.commit import After, Begin, Commit, Removal
 from clew.model.config import ANY_USER
@@ -111,7 +111,10 @@ async def copy_thread(
 
 
 async def _is_same(content: Content, store: Storage) -> bool:
-    there = await read_content(store, content.thread.thread_id)
+    try:
+        there = await read_content(store, content.thread.thread_id)
+    except CorruptRecordError:
+        return False
     return there is not None and same_content(content, there) and same_log(content, there)
 
 
