@@ -54,12 +54,14 @@ def test_it_is_named_to_async_callers_too(tmp_path):
 
 def test_a_directory_or_a_path_under_a_file_is_no_place_for_a_database(tmp_path):
     (tmp_path / "file").write_text("x")
-    for path in (tmp_path, tmp_path / "file" / "clew.db"):
-        checkpointer = clew.SQLiteCheckpointer(path)
-        with pytest.raises(clew.StorageError, match=r"can't be opened|not a directory") as caught:
-            checkpointer.put_state("t", 1)
-        assert str(path if path == tmp_path else tmp_path / "file") in str(caught.value)
-        checkpointer.release()
+    with pytest.raises(clew.ConfigError, match="is a directory") as refused:
+        clew.SQLiteCheckpointer(tmp_path)
+    assert str(tmp_path) in str(refused.value)
+    checkpointer = clew.SQLiteCheckpointer(tmp_path / "file" / "clew.db")
+    with pytest.raises(clew.StorageError, match=r"can't be opened|not a directory") as caught:
+        checkpointer.put_state("t", 1)
+    assert str(tmp_path / "file") in str(caught.value)
+    checkpointer.release()
     assert (tmp_path / "file").read_text() == "x"
 
 

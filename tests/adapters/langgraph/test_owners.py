@@ -251,6 +251,6 @@ def test_an_owner_key_that_can_t_be_one_is_refused(checkpointer):
 @pytest.mark.parametrize("wrong", [{"id": 1}, ["ana"], b"ana", True, 1.5])
 def test_an_owner_that_is_no_name_is_refused(checkpointer, wrong):
     graph = chat(ClewSaver(checkpointer))
-    with pytest.raises(clew.ConfigError, match=f"not {type(wrong).__name__}; ClewSaver"):
+    with pytest.raises(clew.ConfigError, match=f"not {type(wrong).__name__}; to use another"):
         graph.invoke(say("one"), config("t", user_id=wrong))
     assert checkpointer.list_threads({"user_id": clew.ANY_USER}) == []
