@@ -778,9 +778,9 @@ MUTATIONS = [
     Regression(19, "factory/urls.py", '    if "\\0" in path:\n', "    if False:\n", _BAD_INPUT, "cannot_be_read"),
     Regression(
         19,
-        "factory/urls.py",
-        '    except ValueError as error:\n        raise ConfigError(f"the {scheme}',
-        '    except NotImplementedError as error:\n        raise ConfigError(f"the {scheme}',
+        "factory/options.py",
+        "    except ValueError:\n        # Not as the cause: its message may have the password.\n",
+        "    except NotImplementedError:\n        # Not as the cause: its message may have the password.\n",
         _BAD_INPUT,
         "cannot_be_read",
     ),

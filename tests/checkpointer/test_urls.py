@@ -104,3 +104,18 @@ def test_a_clock_needs_two_methods():
             clew.connect("memory://", clock=5, **more)  # type: ignore[call-overload]
     with pytest.raises(clew.ConfigError, match="clock needs"):
         clew.RedisCheckpointer("redis://h", lock=True, clock=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: clew.connect("memory://", secondary="redis://[x"),
+        lambda: clew.connect("memory://", cache="redis://[x"),
+        lambda: clew.connect("sqlite:///\ud800.db"),
+        lambda: clew.SQLiteCheckpointer("a.db", synchronous=10**5000),  # type: ignore[arg-type]
+        lambda: clew.PgCheckpointer("postgresql://h/d", pool_config="x"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_that_name_nothing_are_refused(work):
+    with pytest.raises(clew.ConfigError):
+        work()

@@ -14,7 +14,7 @@ from typing import Any
 from clew.checkpointer.engine import Engine
 from clew.checkpointer.records import BAD_RECORD, check_columns
 from clew.checkpointer.thread_pages import thread_pages
-from clew.errors import UNREADABLE, ConflictError, CorruptRecordError, SchemaVersionError
+from clew.errors import UNREADABLE, ConfigError, ConflictError, CorruptRecordError, SchemaVersionError
 from clew.ids import new_id
 from clew.model.commit import Commit, Removal
 from clew.model.config import ANY_USER, Address, Config, User
@@ -48,6 +48,7 @@ class Sweeper:
         self, config: Config | str | None, progress: Progress | None, user: User = ANY_USER
     ) -> AsyncIterator[ThreadRecord]:
         """Yield the thread that `config` names, or all threads of `user` as of the start."""
+        _check_progress(progress)
         records = [record async for page in self.thread_pages(config, user) for record in page]
         for done, record in enumerate(records):
             if progress is not None:
@@ -235,6 +236,11 @@ class Sweeper:
             query = ValueQuery(thread_id=record.thread_id, user=ANY_USER, ranges=some, data=True)
             for row in (await self._engine.values(query)).rows:
                 yield row
+
+
+def _check_progress(progress: Progress | None) -> None:
+    if progress is not None and not callable(progress):
+        raise ConfigError(f"progress must be a function of two numbers, done and total, not {type(progress).__name__}")
 
 
 def _reasons(lost: dict[str, str]) -> str:

@@ -79,7 +79,9 @@ def with_cache(
     elif pool_config is not None:
         hot = _of_pool_config(cache, pool_config, ttl, prefix_for(store))
     elif not isinstance(cache, str) or "://" not in cache:
-        raise ConfigError(f"cache takes a URL, redis://… or memory://; got {shown(cache)}")
+        # A text is not shown, because it may contain a password.
+        got = "another text" if isinstance(cache, str) else shown(cache)
+        raise ConfigError(f"cache takes a URL, redis://… or memory://; got {got}")
     elif cache.partition("://")[0].lower() == "memory":
         if cache.rstrip("/") != "memory:" or own_query(cache):
             raise ConfigError("the cache memory:// takes no URL options; use cache_ttl and max_cached_threads")

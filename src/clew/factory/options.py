@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from clew.checkpointer.base import BaseCheckpointer
 from clew.errors import ConfigError, nearest, shown
@@ -88,12 +88,21 @@ def unknown_option(name: str, known: Iterable[str], label: str) -> ConfigError:
     return ConfigError(f"unknown option {shown(name)}; {meant}{label} takes {', '.join(known)}")
 
 
+def split(url: str) -> SplitResult:
+    """Return the parts of a URL. Raises ConfigError if it can't be read."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        # Not as the cause: its message may have the password.
+        raise ConfigError(f"the {url.partition('://')[0]} URL can't be read: its host is invalid") from None
+
+
 def split_query(url: str) -> tuple[str, dict[str, Any]]:
     """Split `url` into a URL with the driver's parameters (sslmode, target_session_attrs, …) and
     Clew's options."""
     own: dict[str, Any] = {}
     drivers: list[tuple[str, str]] = []
-    parts = urlsplit(url)
+    parts = split(url)
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         convert = URL_OPTIONS.get(name)
         if convert is None:

@@ -12,7 +12,7 @@ from clew.errors import ConfigError, shown
 from clew.factory.classes import InMemoryCheckpointer, PgCheckpointer, RedisCheckpointer, SQLiteCheckpointer
 from clew.factory.encryption import encryption_of_environment
 from clew.factory.option_types import ConnectOptions
-from clew.factory.options import check_options, own_query, split_query
+from clew.factory.options import check_options, own_query, split, split_query
 
 DEFAULT_URL: Final = "sqlite:///clew.db"
 
@@ -69,10 +69,7 @@ def connect(url: str | None = None, **options: Any) -> Checkpointer[Any]:
             # SQLAlchemy's URLs name a driver.
             raise ConfigError(f"Clew chooses the driver itself: instead of {shown(scheme + '://')} write {base}://")
         raise ConfigError(f"unknown URL scheme {shown(scheme)}; use one of {', '.join(sorted(_SCHEMES))}")
-    try:
-        urlsplit(url)
-    except ValueError as error:
-        raise ConfigError(f"the {scheme} URL can't be read: {error}") from error
+    split(url)
     try:
         return opener(url, options)
     except TypeError as error:
@@ -83,11 +80,15 @@ def _not_a_url(url: str) -> ConfigError:
     """The error for a text that is no URL of Clew's, with the one that was probably meant. It shows no password."""
     scheme, colon, rest = url.partition(":")
     scheme = scheme.lower()
-    if url == ":memory:" or scheme == "memory":
+    if url == ":memory:" or (scheme == "memory" and "@" not in url):
         return ConfigError(f"{shown(url)} is not a URL; for a store in memory write memory://")
     if colon and scheme in _SCHEMES and scheme != "sqlite":
         where = rest.lstrip("/").rpartition("@")[2]
         return ConfigError(f"the URL needs two slashes after {scheme}: write {scheme}://{where[:60]}")
+    if "@" in url:
+        return ConfigError(
+            "this is not a URL; for a server write redis://… or postgresql://…, and for a file sqlite:///path.db"
+        )
     if rest.isdecimal():
         return ConfigError(
             f"{shown(url)} is not a URL; for a server write redis://{url[:60]} or postgresql://{url[:60]}/database"

@@ -70,6 +70,8 @@ class PoolSettings:
     def __init__(
         self, dsn: str | None, pool_config: Mapping[str, Any] | None, statement_cache_size: int | None
     ) -> None:
+        if not isinstance(pool_config, (Mapping, type(None))):
+            raise ConfigError(f"pool_config must be a mapping of settings, not {type(pool_config).__name__}")
         given = dict(pool_config or {})
         unknown = [name for name in given if name not in _KNOWN]
         if unknown:

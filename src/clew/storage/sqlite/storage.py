@@ -17,7 +17,7 @@ from typing import TypeVar, TypeVarTuple, cast, get_args
 from msgspec.structs import replace
 
 from clew.answers import Answer
-from clew.errors import ClewError, ConfigError, StorageError
+from clew.errors import ClewError, ConfigError, StorageError, shown
 from clew.model.commit import Applied, Commit
 from clew.model.config import User
 from clew.model.feed import FeedPage, FeedQuery
@@ -131,8 +131,14 @@ class SQLiteStorage:
         name = os.fspath(path)
         if name in ("", ":memory:") or name.startswith("file:"):
             raise ConfigError(f"{name!r} is not the path of a file; use MemoryStorage for a store in memory")
+        try:
+            os.fsencode(name)
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{shown(name)} can't be the path of a file: {error.reason}") from error
         if synchronous not in get_args(Synchronous):
-            raise ConfigError(f"synchronous must be one of {', '.join(get_args(Synchronous))}, not {synchronous!r}")
+            raise ConfigError(
+                f"synchronous must be one of {', '.join(get_args(Synchronous))}, not {shown(synchronous)}"
+            )
         self.path = str(Path(name).absolute())
         self._synchronous: Synchronous = synchronous
         self._busy_timeout = checked_number(
