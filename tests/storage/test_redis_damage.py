@@ -129,8 +129,8 @@ def test_a_thread_with_a_damaged_header_is_deleted_by_any_user_only(damaged_head
 def test_a_store_with_a_damaged_header_and_a_damaged_lease_is_cleared(damaged_header):
     memory, server, key = damaged_header(lambda member: member[:1] + b"9" + member[2:])
     with memory.lease({"thread_id": "t1", "user_id": "u"}, 60):
-        (lease,) = [each for each in server.zrange(key.replace(b"t2", b"t1"), 0, -1) if each.startswith(b"L")]
-        server.zadd(key, {b"L2 x" + lease[4:]: server.zscore(key.replace(b"t2", b"t1"), lease)})
+        (lease,) = [each for each in server.zrange(key.replace(b"{t2}", b"{t1}"), 0, -1) if each.startswith(b"L")]
+        server.zadd(key, {b"L2 x" + lease[4:]: server.zscore(key.replace(b"{t2}", b"{t1}"), lease)})
     assert memory.clear_all() == 4
     assert not server.exists(key)
     assert memory.list_threads({"user_id": clew.ANY_USER}) == []
